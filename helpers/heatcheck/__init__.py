@@ -1,0 +1,1 @@
+"""Do attribution heatmaps tell the truth? Benchmarks of image attribution methods."""
