@@ -1,0 +1,119 @@
+"""Results store: one table per finished cell, written atomically, found again by its key."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from heatcheck.runtime.progress import progress
+
+FORMAT = 1
+Cell = Mapping[str, Any]
+
+
+class StoreError(RuntimeError):
+    """A results store that cannot be used, with what to do about it."""
+
+
+class ResultsStore:
+    """Folder of finished cells.
+
+    A cell is a mapping of plain values (settings, seed, code fingerprint); its key is the hash of the
+    mapping, so any change of a setting is another cell and a finished cell is never computed twice.
+
+    Args:
+        root: The folder; made when missing.
+
+    Raises:
+        StoreError: The folder cannot be written, or an older version of this package made it.
+    """
+
+    def __init__(self, root: Path | str) -> None:
+        self.root = Path(root)
+        self._open()
+
+    def _open(self) -> None:
+        marker = self.root / "store.json"
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            if not marker.exists():
+                _write(marker, json.dumps({"format": FORMAT}).encode())
+            found = json.loads(marker.read_text(encoding="utf-8")).get("format")
+        except (OSError, ValueError) as error:
+            raise StoreError(
+                f"cannot use {self.root} as a results store: {error}; name a folder you may write"
+            ) from error
+        if found != FORMAT:
+            raise StoreError(
+                f"{self.root} holds results of store format {found}, this version reads format {FORMAT}; "
+                "name another folder, its finished cells are left as they are"
+            )
+
+    def path(self, cell: Cell) -> Path:
+        """File of ``cell``'s table, whether it exists or not."""
+        return self.root / f"{cell_key(cell)}.parquet"
+
+    def get(self, cell: Cell) -> pd.DataFrame | None:
+        """Table of a finished ``cell``, or None.
+
+        Raises:
+            StoreError: The file is damaged.
+        """
+        path = self.path(cell)
+        if not path.exists():
+            return None
+        try:
+            return pd.read_parquet(path)
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{path} is damaged ({error}); delete it to compute this cell again") from error
+
+    def put(self, cell: Cell, table: pd.DataFrame) -> None:
+        """Keep ``table`` as the result of ``cell``; a reader sees all of it or nothing."""
+        path = self.path(cell)
+        try:
+            _write(path.with_suffix(".json"), _canonical(cell).encode())
+            _write(path, table.to_parquet(index=False))
+        except OSError as error:
+            raise StoreError(f"cannot write {path}: {error}; name a folder you may write") from error
+
+    def fill(
+        self, cells: Iterable[Cell], compute: Callable[[Cell], pd.DataFrame], *, label: str
+    ) -> pd.DataFrame:
+        """Tables of all ``cells`` below each other; only what is missing is computed.
+
+        Args:
+            cells: The cells wanted, in the order of the result's rows.
+            compute: Table of one cell; a pure function of it.
+            label: What the progress bar calls the work.
+        """
+        tables = []
+        for cell in progress(list(cells), label=label):
+            table = self.get(cell)
+            if table is None:
+                table = compute(cell)
+                self.put(cell, table)
+            tables.append(table)
+        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+
+def cell_key(cell: Cell) -> str:
+    """Hash of a cell: equal for equal values, whatever their order."""
+    return hashlib.sha256(_canonical(cell).encode()).hexdigest()[:24]
+
+
+def _canonical(cell: Cell) -> str:
+    return json.dumps(cell, sort_keys=True, allow_nan=False, ensure_ascii=False, indent=1)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write beside the file, then rename: no reader ever sees half a file."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        scratch.write_bytes(content)
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
