@@ -1,0 +1,1 @@
+"""What a batch is: rendered scenes, photographs and image archives."""

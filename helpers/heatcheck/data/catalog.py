@@ -1,0 +1,117 @@
+"""All data sets: what they are, where they lie, and whether they are there."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from heatcheck.data.photographs import Photograph, photograph_list
+
+IMAGENET_ROOT = "HEATCHECK_IMAGENET"
+PLACES365_ROOT = "HEATCHECK_PLACES365"
+
+
+class DataSet(NamedTuple):
+    """One data set.
+
+    Attributes:
+        name: What it is called in parameters and tables.
+        kind: ``rendered`` at first use, ``packaged`` in a library, or an ``archive`` of the user's.
+        n: Number of images; None where as many as are asked for are made.
+        where: Its folder or file on this machine, or what to set to say so.
+        present: It can be used now.
+        licence: Terms of the images.
+        about: One sentence about it.
+    """
+
+    name: str
+    kind: Literal["rendered", "packaged", "archive"]
+    n: int | None
+    where: str
+    present: bool
+    licence: str
+    about: str
+
+
+def describe() -> list[DataSet]:
+    """All data sets this package knows, the embedded ones first."""
+    return [dataset() for dataset in _DATA_SETS]
+
+
+def archive_root(variable: str) -> Path:
+    """Folder that the environment variable ``variable`` names.
+
+    Raises:
+        FileNotFoundError: The variable is not set, or there is no such folder.
+    """
+    value = os.environ.get(variable)
+    if not value:
+        raise FileNotFoundError(f"set {variable} to the folder of the archive; it is not set")
+    if not Path(value).is_dir():
+        raise FileNotFoundError(f"{variable} names {value}, which is no folder")
+    return Path(value)
+
+
+def _metal_color() -> DataSet:
+    return DataSet(
+        "metal-color",
+        "rendered",
+        None,
+        "rendered at first use",
+        True,
+        "Apache-2.0",
+        "scenes of 3 to 5 objects, classified by the color of the only metal one, with masks and boxes",
+    )
+
+
+def _photographs() -> DataSet:
+    listed = photograph_list()
+    packages = ", ".join(sorted({item.package for item in listed}))
+    licenses = ", ".join(sorted({item.license for item in listed}))
+    return DataSet(
+        "photographs",
+        "packaged",
+        len(listed),
+        f"inside the packages {packages}",
+        all(_is_there(item) for item in listed),
+        licenses,
+        "photographs with one box each, for illustration",
+    )
+
+
+def _is_there(photograph: Photograph) -> bool:
+    try:
+        return photograph.path.is_file()
+    except FileNotFoundError:
+        return False
+
+
+def _imagenet() -> DataSet:
+    return _archive(
+        "imagenet",
+        50_000,
+        IMAGENET_ROOT,
+        "ImageNet terms of access",
+        "validation images of ILSVRC 2012, with boxes",
+    )
+
+
+def _places365() -> DataSet:
+    return _archive(
+        "places365",
+        36_500,
+        PLACES365_ROOT,
+        "Places365 terms of use",
+        "validation images of Places365, without boxes",
+    )
+
+
+def _archive(name: str, n: int, variable: str, licence: str, about: str) -> DataSet:
+    try:
+        where, present = str(archive_root(variable)), True
+    except FileNotFoundError as error:
+        where, present = str(error), False
+    return DataSet(name, "archive", n, where, present, licence, about)
+
+
+_DATA_SETS: tuple[Callable[[], DataSet], ...] = (_metal_color, _photographs, _imagenet, _places365)

@@ -1,0 +1,51 @@
+"""The list of data sets."""
+
+from pathlib import Path
+
+import pytest
+
+from heatcheck.data.catalog import IMAGENET_ROOT, PLACES365_ROOT, archive_root, describe
+
+
+@pytest.fixture(autouse=True)
+def no_archives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(IMAGENET_ROOT, raising=False)
+    monkeypatch.delenv(PLACES365_ROOT, raising=False)
+
+
+def test_names_are_different_and_the_embedded_sets_are_present() -> None:
+    listed = {item.name: item for item in describe()}
+    assert list(listed) == ["metal-color", "photographs", "imagenet", "places365"]
+    assert listed["metal-color"].present
+    assert listed["photographs"].present
+    assert listed["photographs"].n == 6
+    assert all(item.licence and item.about for item in listed.values())
+
+
+def test_an_archive_says_how_to_name_its_folder() -> None:
+    listed = {item.name: item for item in describe()}
+    assert not listed["imagenet"].present
+    assert IMAGENET_ROOT in listed["imagenet"].where
+    assert PLACES365_ROOT in listed["places365"].where
+
+
+def test_an_archive_is_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(IMAGENET_ROOT, str(tmp_path))
+    entry = next(item for item in describe() if item.name == "imagenet")
+    assert entry.present
+    assert entry.where == str(tmp_path)
+    assert archive_root(IMAGENET_ROOT) == tmp_path
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PLACES365_ROOT, str(tmp_path / "nowhere"))
+    with pytest.raises(FileNotFoundError, match=rf"{PLACES365_ROOT} names .*nowhere, which is no folder"):
+        archive_root(PLACES365_ROOT)
+    entry = next(item for item in describe() if item.name == "places365")
+    assert not entry.present
+    assert "nowhere" in entry.where
+
+
+def test_a_variable_that_is_not_set_is_named() -> None:
+    with pytest.raises(FileNotFoundError, match=rf"set {IMAGENET_ROOT} to the folder of the archive"):
+        archive_root(IMAGENET_ROOT)
