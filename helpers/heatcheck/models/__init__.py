@@ -1,0 +1,1 @@
+"""Classifiers by name, each with the preprocessing it was trained with."""
