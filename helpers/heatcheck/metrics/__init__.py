@@ -1,0 +1,1 @@
+"""Heatmaps to numbers: pure functions of tensors."""

@@ -1,0 +1,1 @@
+"""What replaces a removed pixel."""
