@@ -1,0 +1,1 @@
+"""Notebooks with checked parameters, executed and built into the book."""
