@@ -1,0 +1,1 @@
+"""Tables to figures, and figures and tables to files that a paper can use."""
