@@ -1,0 +1,1 @@
+"""One protocol per module: settings in, tidy tables out."""

@@ -1,0 +1,156 @@
+"""Heatmaps of a data set, computed once per method and image and kept in the results store."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from heatcheck.attribution.registry import attribute, check_options
+from heatcheck.data.batch import LabelledImages
+from heatcheck.models.registry import Classifier
+from heatcheck.runtime.fingerprint import code_fingerprint, library_versions
+from heatcheck.runtime.seeds import CounterGenerator, content_ids
+from heatcheck.runtime.store import ResultsStore
+
+# Images per cell: small enough that a stopped run loses little, large enough to fill a device.
+SHARD = 64
+
+
+class Explained(NamedTuple):
+    """What is explained: images, the classifier they are shown to, and where.
+
+    ``images`` ``(N, 3, H, W)`` are normalized and on ``device``, as is the classifier.
+    """
+
+    data: LabelledImages
+    classifier: Classifier
+    images: Tensor
+    device: torch.device
+
+
+class MethodRequest(NamedTuple):
+    """A method by its registered name, with the options the user changed."""
+
+    name: str
+    options: Mapping[str, Any]
+
+
+def prepare(data: LabelledImages, classifier: Classifier, device: torch.device) -> Explained:
+    """``data`` as the classifier's normalized input on ``device``.
+
+    Raises:
+        ValueError: The images do not have the classifier's input size.
+    """
+    side = classifier.size
+    if tuple(data.images.shape[2:]) != (side, side):
+        raise ValueError(
+            f"images of {data.name!r} are {tuple(data.images.shape[2:])}, "
+            f"model {classifier.name!r} takes {side} x {side}"
+        )
+    mean, std = (torch.tensor(part).view(1, -1, 1, 1) for part in classifier.normalization)
+    images = ((data.images - mean) / std).to(device)
+    classifier.module.to(device)
+    return Explained(data, classifier, images, device)
+
+
+def heatmap_cells(
+    explained: Explained, request: MethodRequest, *, seed: int, plugins: list[str]
+) -> list[dict[str, Any]]:
+    """Cells of one method's heatmaps, ``SHARD`` images each.
+
+    Args:
+        explained: Images and classifier.
+        request: The method and its options; unknown options are refused here, before anything runs.
+        seed: Seed of stochastic methods.
+        plugins: Hashes of the plug-in files in force.
+    """
+    common = {
+        "kind": "heatmaps",
+        "code": code_fingerprint("heatcheck.attribution.catalog"),
+        "libraries": library_versions(),
+        "data": explained.data.name,
+        "model": explained.classifier.name,
+        "weights": weights_hash(explained.classifier.module),
+        "method": request.name,
+        "options": _plain(method_options(request, explained.classifier)),
+        "seed": seed,
+        "plugins": plugins,
+    }
+    ids = content_ids(explained.images)
+    targets = explained.data.targets.tolist()
+    shards = [range(start, min(start + SHARD, len(ids))) for start in range(0, len(ids), SHARD)]
+    return [
+        {
+            **common,
+            "rows": list(rows),
+            "images": [ids[row] for row in rows],
+            "targets": [targets[row] for row in rows],
+        }
+        for rows in shards
+    ]
+
+
+def method_options(request: MethodRequest, classifier: Classifier) -> dict[str, Any]:
+    """All options of a method; those that must know the normalization take it from ``classifier``.
+
+    Raises:
+        ValueError: An option is unknown or its value is not allowed.
+    """
+    options = check_options(request.name, request.options)
+    known = classifier.normalization._asdict()  # mean and std
+    return options | {name: value for name, value in known.items() if options.get(name, ()) is None}
+
+
+def compute_heatmaps(explained: Explained, request: MethodRequest, cell: Mapping[str, Any]) -> pd.DataFrame:
+    """Raw heatmaps of one cell, a row per image with the map's bytes and shape."""
+    rows = cell["rows"]
+    images = explained.images[rows]
+    targets = explained.data.targets[rows].to(images.device)
+    generator = CounterGenerator.for_images(images, cell["seed"])
+    options = method_options(request, explained.classifier)
+    maps = attribute(
+        request.name, explained.classifier.module, images, targets, generator=generator, **options
+    )
+    arrays = maps.to(device="cpu", dtype=torch.float32).contiguous().numpy()
+    table = {"image": [explained.data.ids[row] for row in rows], "map": [array.tobytes() for array in arrays]}
+    return pd.DataFrame({**table, "shape": [list(array.shape) for array in arrays]})
+
+
+def load_heatmaps(table: pd.DataFrame) -> Tensor:
+    """``(N, C, H, W)`` float32 raw heatmaps from the rows that ``compute_heatmaps`` made."""
+    arrays = [
+        np.frombuffer(content, dtype=np.float32).reshape(shape)
+        for content, shape in zip(table["map"], table["shape"], strict=True)
+    ]
+    return torch.from_numpy(np.stack(arrays))
+
+
+def cell_heatmaps(
+    store: ResultsStore, explained: Explained, request: MethodRequest, cell: Mapping[str, Any]
+) -> Tensor:
+    """Raw heatmaps ``(n, C, H, W)`` float32 of one cell, on the CPU; from ``store`` when it is finished."""
+    table = store.get(cell)
+    if table is None:
+        table = compute_heatmaps(explained, request, cell)
+        store.put(cell, table)
+    return load_heatmaps(table)
+
+
+def weights_hash(module: nn.Module) -> str:
+    """Hash of a module's structure and of all its parameters and buffers."""
+    digest = hashlib.sha256(str(module).encode())
+    for name, value in module.state_dict().items():
+        digest.update(name.encode())
+        digest.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as plain JSON values, so that equal options give equal keys."""
+    plain: dict[str, Any] = json.loads(json.dumps(options, default=str, sort_keys=True))
+    return plain
