@@ -25,7 +25,7 @@ def batch(draw: Draw) -> tuple[Tensor, Tensor]:
         ({"ties": "first"}, "unknown tie rule 'first'; allowed: stable, random, mean"),
         ({"ties": "mean", "n_orders": 0}, "n_orders"),
         ({"spacing": "log"}, "unknown spacing 'log'; allowed: uniform, exact"),
-        ({"fill": "grey"}, "unknown fill 'grey'; known: blur"),
+        ({"fill": "grey"}, "unknown fill 'grey'; known: biharmonic, blur"),
         ({"fill": torch.zeros(5, 3, 2, 2)}, "filled images"),
         ({"targets": torch.zeros(4, dtype=torch.int64)}, "targets must be int64"),
         ({"targets": torch.full((5,), -1)}, r"targets \[-1\] are no classes"),

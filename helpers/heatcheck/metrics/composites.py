@@ -51,6 +51,21 @@ class Composer(NamedTuple):
         images = images.contiguous(memory_format=layout)
         return cls(images, _behind(images, fill, layout), inserting, layout)
 
+    @property
+    def runs_along(self) -> bool:
+        """Whether what stands behind a removed pixel is the same at every step."""
+        return not isinstance(self.behind, Fill)
+
+    def behind_of(self, rows: list[int]) -> Tensor:
+        """What stands behind the images at ``rows``, ``(B, C, H, W)``.
+
+        Raises:
+            ValueError: The fill depends on the mask.
+        """
+        if isinstance(self.behind, Fill):
+            raise ValueError(f"fill {self.behind.name!r} depends on the mask; compose its images one by one")
+        return self.behind[rows]
+
     def compose(self, changes: Changes, part: slice) -> Tensor:
         """Composites ``(B, C, H, W)`` of the pairs (ordering, point) in ``part``, points varying fastest.
 

@@ -15,6 +15,7 @@ from heatcheck.metrics.composites import Changes, Composer
 from heatcheck.metrics.flags import NONFINITE, Flags, is_flagged, map_flags, override
 from heatcheck.metrics.ordering import Order, Ties, orders_of, pixel_ranks
 from heatcheck.metrics.pooling import resize_heatmaps
+from heatcheck.metrics.running import Orderings, running_scores
 from heatcheck.metrics.scoring import (
     Scorer,
     ask,
@@ -220,6 +221,10 @@ def _ordered_scores(
 ) -> Tensor:
     """Scores ``(V, S)`` float64 of ``V`` orderings after ``counts`` ``(S,)`` pixels have changed."""
     size = images_per_call(probabilities, composer.images)
+    if composer.runs_along and len(orders) >= size:
+        wanted = classes[[order.row for order in orders]]
+        orderings = Orderings(maps, orders, wanted, counts.tolist(), generator)
+        return running_scores(probabilities, composer, orderings, size)
     counts = counts.to(device=maps.device, dtype=torch.int32)
     # Ranks of a few images at a time, so that memory does not grow with the number of images or orders.
     block = max(1, current_limits(maps.device).budget // (32 * maps[0].numel()))

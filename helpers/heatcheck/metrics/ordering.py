@@ -67,12 +67,20 @@ def pixel_ranks(heatmaps: Tensor, orders: list[Order], generator: CounterGenerat
         orders: What to rank.
         generator: Random numbers of the ``N`` images.
     """
-    flat = heatmaps.flatten(1)
-    ranks = torch.empty((len(orders), flat.shape[1]), dtype=torch.int32, device=flat.device)
-    places = torch.arange(flat.shape[1], dtype=torch.int32, device=flat.device)
-    for index, (row, sample) in enumerate(orders):
-        ranks[index, _sequence(flat[row], row, sample, generator)] = places
+    sequences = pixel_sequences(heatmaps, orders, generator)
+    places = torch.arange(sequences.shape[1], dtype=torch.int32, device=sequences.device)
+    ranks = torch.empty(sequences.shape, dtype=torch.int32, device=sequences.device)
+    ranks.scatter_(1, sequences, places.expand_as(ranks))
     return ranks.view(len(orders), *heatmaps.shape[1:])
+
+
+def pixel_sequences(heatmaps: Tensor, orders: list[Order], generator: CounterGenerator) -> Tensor:
+    """Pixel indices ``(len(orders), H * W)`` int64 in the order of change; arguments as ``pixel_ranks``."""
+    flat = heatmaps.flatten(1)
+    if all(order.sample is None for order in orders):
+        values = flat[[order.row for order in orders]]
+        return torch.sort(values, dim=1, descending=True, stable=True).indices
+    return torch.stack([_sequence(flat[row], row, sample, generator) for row, sample in orders])
 
 
 def _sequence(values: Tensor, row: int, sample: int | None, generator: CounterGenerator) -> Tensor:

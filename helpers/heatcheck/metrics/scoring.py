@@ -55,7 +55,8 @@ def images_per_call(probabilities: Scorer, images: Tensor) -> int:
     module = probabilities.module if isinstance(probabilities, Probabilities) else probabilities
     if isinstance(module, nn.Module) and len(images):
         return model_chunk(module, images)
-    return chunk_size(_UNKNOWN_INSIDES * images[:1].nbytes, images.device)
+    size = images[:1].nbytes
+    return chunk_size(_UNKNOWN_INSIDES * size, images.device, input_bytes=size)
 
 
 def ask(probabilities: Scorer, images: Tensor) -> Tensor:
