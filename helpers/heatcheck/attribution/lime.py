@@ -1,12 +1,13 @@
 """LIME: a linear model of the score in terms of which superpixels are kept."""
 
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from heatcheck.attribution.fills import fill_tensor
+from heatcheck.attribution.fills import Behind, Fill, behind
 from heatcheck.attribution.passes import (
     Count,
     NotNegative,
@@ -21,10 +22,18 @@ from heatcheck.attribution.passes import (
 )
 from heatcheck.attribution.registry import register
 from heatcheck.attribution.superpixels import SlicOptions, superpixels
+from heatcheck.attribution.superpixels import superpixel_means as superpixel_means
+from heatcheck.removal.color import from_colors, round_to_bytes, to_colors
 from heatcheck.runtime.seeds import CounterGenerator
 
 
-@register("lime", family="perturbation", cites="ribeiro2016why")
+@register(
+    "lime",
+    family="perturbation",
+    cites="ribeiro2016why",
+    variants={"lime-g": {"fill": "pushpull"}},
+    variant_cites={"lime-g": "agarwal2020explaining"},
+)
 def lime(
     model: nn.Module,
     images: Tensor,
@@ -39,9 +48,11 @@ def lime(
     sigma: NotNegative = 3.0,
     kernel_width: Positive = 0.25,
     alpha: NotNegative = 1.0,
-    fill: Literal["zero", "superpixel-mean"] | float | tuple[float, ...] = "zero",
+    fill: Literal["superpixel-mean"] | Fill = "zero",
+    fill_options: dict[str, Any] | None = None,
     mean: tuple[float, ...] | None = None,
     std: tuple[Positive, ...] | None = None,
+    quantize: bool = False,
 ) -> Tensor:
     """Weight of each superpixel in a ridge regression on which of them are kept, ``(N, 1, H, W)``.
 
@@ -61,18 +72,29 @@ def lime(
         sigma: SLIC's smoothing in pixels.
         kernel_width: Width of the kernel that weighs samples by their distance.
         alpha: Strength of the ridge penalty.
-        fill: What hidden superpixels show: ``zero``, their own mean colour, or one number for all
-            channels or each, in the space of the images.
+        fill: What hidden superpixels show: ``zero``, their own mean colour, one number for all channels
+            or each, in the space of the images, or the name of a removal operator, which is called with
+            the hidden superpixels of each sample as the hole (LIME-G).
+        fill_options: Options of the removal operator.
         mean: Normalization of the images, to segment them in their colours.
         std: Normalization of the images, to segment them in their colours.
+        quantize: Round what the model sees to 8 bits, as the published LIME-G does; needs ``mean`` and
+            ``std``.
+
+    Raises:
+        ValueError: Half a normalization is given, or none where ``quantize`` needs it.
     """
     query = Query(model, images, targets, forward_args, output)
     segments = superpixels(images, SlicOptions(n_segments, compactness, sigma, mean, std)).to(images.device)
     counts = segments.flatten(1).amax(dim=1) + 1 if len(images) else segments.new_zeros(0)
     seed = generator.seed if generator else 0
     bits = [sample_bits(seed, n_samples, int(count)) for count in counts]
-    fills = superpixel_means(images, segments) if fill == "superpixel-mean" else fill_tensor(fill, images)
-    scores = perturbed_scores(query, segments, bits, fills)
+    fills = (
+        superpixel_means(images, segments)
+        if fill == "superpixel-mean" and not fill_options
+        else behind(fill, fill_options, images)
+    )
+    scores = perturbed_scores(query, segments, bits, fills, _rounding(mean, std) if quantize else None)
     coefficients = [
         fit_ridge(image_bits, image_scores, kernel_width=kernel_width, alpha=alpha)
         for image_bits, image_scores in zip(bits, scores.to("cpu", torch.float64), strict=True)
@@ -93,49 +115,60 @@ def sample_bits(seed: int, n_samples: int, n_superpixels: int) -> Tensor:
     return bits
 
 
-def superpixel_means(images: Tensor, segments: Tensor) -> Tensor:
-    """Each superpixel painted with its mean colour, ``(N, C, H, W)``.
-
-    Args:
-        images: ``(N, C, H, W)``.
-        segments: ``(N, H, W)`` int64.
-    """
-    labels = segments.flatten(1)[:, None].expand(-1, images.shape[1], -1)
-    k = int(segments.max()) + 1 if segments.numel() else 0
-    means = images.new_zeros(*images.shape[:2], k).scatter_reduce(
-        2, labels, images.flatten(2), "mean", include_self=False
-    )
-    return means.gather(2, labels).view_as(images)
-
-
-def perturbed_scores(query: Query, segments: Tensor, bits: list[Tensor], fill: Tensor) -> Tensor:
+def perturbed_scores(
+    query: Query,
+    segments: Tensor,
+    bits: list[Tensor],
+    fill: Behind,
+    rounded: Callable[[Tensor], Tensor] | None = None,
+) -> Tensor:
     """Score of every sample of every image, ``(N, S)``.
 
     Args:
         query: The batch.
         segments: ``(N, H, W)`` int64 superpixels.
         bits: For each image ``(S, K)``, which superpixels are kept; ``K`` differs between images.
-        fill: What hidden superpixels show, ``(N, C, H, W)`` or broadcast to it.
+        fill: What hidden superpixels show, ``(N, C, H, W)`` or broadcast to it, or a removal operator.
+        rounded: What the model sees of the composites ``(n, C, H, W)``; None: themselves.
     """
     if not bits:
         return wide(query.images.new_zeros(0, 0))
     images, n_samples = query.images, len(bits[0])
-    fills = fill.expand_as(images)
+    # A removal operator fills whole chunks afterwards; until then hidden pixels show the image.
+    fills = fill.expand_as(images) if isinstance(fill, Tensor) else images
     most = max(image_bits.shape[1] for image_bits in bits)
     padded = torch.stack(
         [nn.functional.pad(image_bits, (0, most - image_bits.shape[1])) for image_bits in bits]
     )
     padded = padded.to(images.device)
 
-    def write(piece: Piece, place: Tensor) -> None:
+    def kept(piece: Piece) -> Tensor:
         labels = segments[piece.rows]
-        keep = padded[piece.rows, piece.step].gather(1, labels.flatten(1)).view(-1, 1, *labels.shape[-2:])
-        torch.where(keep, images[piece.rows], fills[piece.rows], out=place)
+        return padded[piece.rows, piece.step].gather(1, labels.flatten(1)).view(-1, 1, *labels.shape[-2:])
 
-    scores = wide(images.new_empty(len(images), n_samples))
-    for piece, values in stream(forward_scores, query, write, n_steps=n_samples, size=forward_size(query)):
+    def write(piece: Piece, place: Tensor) -> None:
+        torch.where(kept(piece), images[piece.rows], fills[piece.rows], out=place)
+
+    def finish(pieces: Sequence[Piece], chunk: Tensor) -> Tensor:
+        if not isinstance(fill, Tensor):
+            chunk = fill(chunk, torch.cat([kept(piece) for piece in pieces]))
+        return rounded(chunk) if rounded else chunk
+
+    scores, size = wide(images.new_empty(len(images), n_samples)), forward_size(query)
+    for piece, values in stream(forward_scores, query, write, n_steps=n_samples, size=size, finish=finish):
         scores[piece.rows, piece.step] = values.to(scores.dtype)
     return scores
+
+
+def _rounding(mean: tuple[float, ...] | None, std: tuple[float, ...] | None) -> Callable[[Tensor], Tensor]:
+    """What rounds normalized images to 8 bits, clipped to black and white."""
+    if mean is None or std is None:
+        raise ValueError("quantize rounds colors to 8 bits: give the normalization, mean=(...) and std=(...)")
+
+    def rounded(images: Tensor) -> Tensor:
+        return from_colors(round_to_bytes(to_colors(images, mean, std)), mean, std)
+
+    return rounded
 
 
 def sample_weights(bits: Tensor, kernel_width: float) -> Tensor:

@@ -7,6 +7,7 @@ import pydantic
 import torch
 from torch import Tensor, nn
 
+from heatcheck.removal.color import channel_values as channel_values
 from heatcheck.runtime.memory import map_chunks, model_chunk
 from heatcheck.runtime.seeds import CounterGenerator
 
@@ -72,11 +73,11 @@ def pieces_of(part: slice, n_images: int) -> list[Piece]:
     return found
 
 
-def target_scores(query: Query) -> Tensor:
-    """Scores ``(N,)`` of the targets, from one forward pass.
+def class_scores(query: Query) -> Tensor:
+    """Scores ``(N, K)`` of all classes, from one forward pass.
 
     Raises:
-        ValueError: The model's output is not ``(N, K)`` or has no such class.
+        ValueError: The model's output is not ``(N, K)`` or has no such class as a target.
     """
     outputs = query.model(query.images, *query.forward_args)
     n_images = len(query.images)
@@ -86,8 +87,16 @@ def target_scores(query: Query) -> Tensor:
     if n_images and int(query.targets.max()) >= outputs.shape[1]:
         worst, last = int(query.targets.max()), outputs.shape[1] - 1
         raise ValueError(f"target {worst} is no class of the model; it scores the classes 0 to {last}")
-    if query.output == "probability":
-        outputs = outputs.softmax(dim=1)
+    return outputs.softmax(dim=1) if query.output == "probability" else outputs
+
+
+def target_scores(query: Query) -> Tensor:
+    """Scores ``(N,)`` of the targets, from one forward pass.
+
+    Raises:
+        ValueError: As for ``class_scores``.
+    """
+    outputs = class_scores(query)
     return outputs.gather(1, query.targets.to(outputs.device)[:, None])[:, 0]
 
 
@@ -128,6 +137,7 @@ def stream(
     *,
     n_steps: int,
     size: int,
+    finish: Callable[[Sequence[Piece], Tensor], Tensor] | None = None,
 ) -> Iterator[tuple[Piece, Tensor]]:
     """Values of ``evaluate`` for every image in every round, round by round, in chunks that span both.
 
@@ -140,6 +150,7 @@ def stream(
         write: Fills ``(length, C, H, W)`` with the images of a piece.
         n_steps: Number of rounds ``S``.
         size: Most images per call of ``evaluate``.
+        finish: Makes what ``evaluate`` gets of a chunk's pieces and written images, all of them at once.
 
     Yields:
         A piece and its values ``(length, ...)``.
@@ -151,7 +162,7 @@ def stream(
         images = query.images.new_empty(part.stop - part.start, *query.images.shape[1:])
         for piece, place in zip(pieces, _split(images, pieces), strict=True):
             write(piece, place)
-        return evaluate(query.at(pieces, images))
+        return evaluate(query.at(pieces, finish(pieces, images) if finish else images))
 
     for part, values in map_chunks(run, n_images * n_steps, size):
         pieces = pieces_of(part, n_images)
@@ -171,21 +182,6 @@ def in_chunks(evaluate: Callable[[Query], Tensor], query: Query, size: int) -> T
 
 def _split(values: Tensor, pieces: Sequence[Piece]) -> list[Tensor]:
     return list(torch.split(values, [piece.length for piece in pieces]))
-
-
-def channel_values(value: float | tuple[float, ...], images: Tensor) -> Tensor:
-    """``value`` as a tensor ``(1, C, 1, 1)`` like ``images``: one number, or one per channel.
-
-    Raises:
-        ValueError: The number of values is neither 1 nor ``C``.
-    """
-    channels = images.shape[1]
-    values = (value,) * channels if isinstance(value, int | float) else value
-    if len(values) != channels:
-        raise ValueError(
-            f"{len(values)} channel values given, the images have {channels} channels; give 1 or {channels}"
-        )
-    return images.new_tensor(values).view(1, channels, 1, 1)
 
 
 def _size(query: Query, *, backward: bool) -> int:
