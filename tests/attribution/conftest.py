@@ -22,6 +22,18 @@ FAST: dict[str, dict[str, Any]] = {
     "rise": {"n_masks": 11, "cells": 3, "keep": 0.4},
     "rise-uniform": {"n_masks": 11, "cells": 3, "keep": 0.4},
     "lime": {"n_samples": 13, "n_segments": 6},
+    "sliding-patch-g": {"patch": 5, "stride": 4},
+    "lime-g": {"n_samples": 13, "n_segments": 6},
+    "meaningful-perturbation": {"n_iterations": 4, "mask_size": 4},
+    "meaningful-perturbation-g": {"n_iterations": 4, "mask_size": 4},
+    "mp-fong": {"n_iterations": 4, "mask_size": 4, "n_top": 2},
+    "extremal-perturbation": {
+        "n_iterations": 4,
+        "areas": (0.1, 0.3),
+        "learning_rate": 1.0,
+        "area_weight": 1.0,
+        "blur_radius": 100.0,
+    },
 }
 
 

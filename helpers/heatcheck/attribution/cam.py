@@ -154,7 +154,7 @@ def xgrad_cam(
     return activation_maps(query, layer, xgrad_cam_sum, relu=relu)
 
 
-@register("guided-grad-cam", family="cam", cites="selvaraju2017grad")
+@register("guided-grad-cam", family="cam", cites="selvaraju2017grad", pooling="l2-norm")
 def guided_grad_cam(
     model: nn.Module,
     images: Tensor,

@@ -2,10 +2,21 @@
 
 from collections.abc import Mapping
 
-from heatcheck.attribution import cam, controls, gradient, guided, lime, perturbation, rise, smoothing
+from heatcheck.attribution import (
+    cam,
+    controls,
+    extremal,
+    gradient,
+    guided,
+    lime,
+    meaningful,
+    perturbation,
+    rise,
+    smoothing,
+)
 from heatcheck.attribution.registry import METHODS, Entry
 
-BUILT_IN = (gradient, smoothing, guided, cam, perturbation, rise, lime, controls)
+BUILT_IN = (gradient, smoothing, guided, cam, perturbation, rise, lime, meaningful, extremal, controls)
 
 
 def load_catalog() -> Mapping[str, Entry]:

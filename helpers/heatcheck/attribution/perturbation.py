@@ -1,10 +1,12 @@
 """Sliding patch: how much the score falls when a window of the image is hidden."""
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
-from heatcheck.attribution.fills import Fill, fill_tensor
+from heatcheck.attribution.fills import Behind, Fill, behind
 from heatcheck.attribution.passes import (
     Count,
     Output,
@@ -32,7 +34,13 @@ from heatcheck.runtime.seeds import CounterGenerator
 _PATCH_SHARE = 29 / 224
 
 
-@register("sliding-patch", family="perturbation", cites="zeiler2014visualizing")
+@register(
+    "sliding-patch",
+    family="perturbation",
+    cites="zeiler2014visualizing",
+    variants={"sliding-patch-g": {"fill": "pushpull"}},
+    variant_cites={"sliding-patch-g": "agarwal2020explaining"},
+)
 def sliding_patch(
     model: nn.Module,
     images: Tensor,
@@ -44,6 +52,7 @@ def sliding_patch(
     patch: Count | None = None,
     stride: Count = 3,
     fill: Fill = "zero",
+    fill_options: dict[str, Any] | None = None,
     aggregate: Literal["grid", "mean"] = "grid",
     place: Place = "stretch",
     upsample: Upsample = "bilinear",
@@ -64,14 +73,16 @@ def sliding_patch(
         patch: Side of the square window in pixels; by default 29/224 of the image's shorter side, but
             not less than the stride.
         stride: Pixels from one window to the next.
-        fill: ``zero``, or one number for all channels or each, in the space of the images.
+        fill: ``zero``, one number for all channels or each, in the space of the images, or the name of a
+            removal operator, which is called with each window as the hole (SP-G).
+        fill_options: Options of the removal operator.
         aggregate: ``grid`` resizes the grid to the image; ``mean`` gives each pixel the mean of all
             windows over it, 0 where there is none.
         place: With ``grid``: ``stretch`` resizes as if the grid's cells tiled the image, as published;
             ``centre`` puts each value at its window's centre.
         upsample: With ``grid`` and ``stretch``: how the grid is resized.
         cover: Add a cut window where the stride leaves pixels at the right or lower end uncovered.
-            Without, up to ``stride - 1`` pixels there are never hidden.
+            Without, as published, up to ``stride - 1`` pixels there are never hidden.
 
     Raises:
         ValueError: The patch is larger than the image, or the stride larger than the patch.
@@ -80,7 +91,7 @@ def sliding_patch(
     height, width = images.shape[-2:]
     side = patch or max(stride, round(_PATCH_SHARE * min(height, width)))
     rows, columns = (make_windows(length, side, stride, cover=cover) for length in (height, width))
-    grid = sliding_patch_grid(query, rows, columns, fill_tensor(fill, images))
+    grid = sliding_patch_grid(query, rows, columns, behind(fill, fill_options, images))
     if aggregate == "mean":
         return mean_over_windows(grid, rows, columns)[:, None]
     if place == "centre":
@@ -88,32 +99,43 @@ def sliding_patch(
     return stretch(grid, (height, width), upsample)[:, None]
 
 
-def sliding_patch_grid(query: Query, rows: Windows, columns: Windows, fill: Tensor) -> Tensor:
+def sliding_patch_grid(query: Query, rows: Windows, columns: Windows, fill: Behind) -> Tensor:
     """Fall of the score for each window, ``(N, G, G')``.
 
     Args:
         query: The batch.
         rows: Windows along the height.
         columns: Windows along the width.
-        fill: What windows are filled with, ``(N, C, H, W)`` or broadcast to it.
+        fill: What windows are filled with, ``(N, C, H, W)`` or broadcast to it, or a removal operator.
     """
     n_rows, n_columns = len(rows.starts), len(columns.starts)
-    fills = fill.expand_as(query.images)
+    fills = fill.expand_as(query.images) if isinstance(fill, Tensor) else None
+
+    def window(step: int) -> tuple[slice, slice]:
+        down, across = divmod(step, n_columns)
+        return slice(rows.starts[down], rows.stops[down]), slice(
+            columns.starts[across], columns.stops[across]
+        )
 
     def write(piece: Piece, place: Tensor) -> None:
         # Copying and overwriting a window is several times faster than choosing pixel by pixel with a mask.
-        down, across = divmod(piece.step, n_columns)
-        window = (
-            ...,
-            slice(rows.starts[down], rows.stops[down]),
-            slice(columns.starts[across], columns.stops[across]),
-        )
         place.copy_(query.images[piece.rows])
-        place[window] = fills[piece.rows][window]
+        if fills is not None:
+            area = (..., *window(piece.step))
+            place[area] = fills[piece.rows][area]
 
-    size = forward_size(query)
+    def finish(pieces: Sequence[Piece], chunk: Tensor) -> Tensor:
+        if isinstance(fill, Tensor):
+            return chunk
+        keep = torch.ones_like(chunk[:, :1], dtype=torch.bool)
+        lengths = [piece.length for piece in pieces]
+        for piece, place in zip(pieces, torch.split(keep, lengths), strict=True):
+            place[(..., *window(piece.step))] = False
+        return fill(chunk, keep)
+
+    size, n_steps = forward_size(query), n_rows * n_columns
     clean = wide(in_chunks(forward_scores, query, size))
-    falls = clean.new_empty(len(query.images), n_rows * n_columns)
-    for piece, scores in stream(forward_scores, query, write, n_steps=n_rows * n_columns, size=size):
+    falls = clean.new_empty(len(query.images), n_steps)
+    for piece, scores in stream(forward_scores, query, write, n_steps=n_steps, size=size, finish=finish):
         falls[piece.rows, piece.step] = clean[piece.rows] - scores
     return falls.view(-1, n_rows, n_columns)

@@ -69,6 +69,7 @@ def register(
     cites: str | None = None,
     pooling: str | None = None,
     variants: Mapping[str, Mapping[str, Any]] | None = None,
+    variant_cites: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
     """Register the decorated function as method ``name``; keyword-only arguments become its options.
 
@@ -79,6 +80,7 @@ def register(
         pooling: How its channels are joined by default; see ``Entry``. Without it, ``l2-norm`` for smoothing
             and guided methods, else ``sum``.
         variants: Further names, each with the options it presets.
+        variant_cites: Papers of the variants that come from another one.
 
     Raises:
         ValueError: A name is taken.
@@ -89,7 +91,8 @@ def register(
         joined = pooling or ("l2-norm" if family in ("smoothing", "guided") else "sum")
         _add(Entry(name, function, family, cites, options, joined))
         for variant, preset in (variants or {}).items():
-            _add(Entry(variant, function, family, cites, options, joined, dict(preset), name))
+            source = (variant_cites or {}).get(variant, cites)
+            _add(Entry(variant, function, family, source, options, joined, dict(preset), name))
         return function
 
     return decorate
