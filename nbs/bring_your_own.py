@@ -38,6 +38,7 @@ n_shown: int = 2  # photographs that are shown
 n_images: int = 50  # images that are counted
 seed: int = 0  # seed of everything random
 device: str = "auto"  # auto, cpu, cuda, cuda:<index>
+workers: int = 0  # processes that compute on a CPU; 0 is one per core
 
 # %% [markdown]
 """
@@ -76,6 +77,7 @@ heatcheck run deletion -p plugins='["my_model.py"]' -p counted_model='"my-model"
 settings = deletion.Settings(
     preset=preset, plugins=plugins, methods=methods, counted_model=model,
     n_shown=n_shown, n_images=n_images, n_heldout=n_images, seed=seed, device=device,
+    workers=workers,
 )  # fmt: skip
 results = deletion.run(settings, ResultsStore(store))
 

@@ -61,6 +61,7 @@ fills: list[str] = ["zero", "blur"]  # what replaces deleted pixels; the first o
 ties: str = "stable"  # order of equal pixels: stable, random, mean
 seed: int = 0  # seed of everything random
 device: str = "auto"  # auto, cpu, cuda, cuda:<index>
+workers: int = 0  # processes that compute on a CPU; 0 is one per core
 memory: str | None = None  # extra memory to use, such as "512MB"
 
 # %% [markdown]
@@ -82,7 +83,7 @@ settings = deletion.Settings(
     preset=preset, methods=methods, options=options, shown_options=shown_options, poolings=poolings,
     plugins=plugins, shown=shown, shown_model=shown_model, n_shown=n_shown, weights=weights,
     counted=counted, counted_model=counted_model, n_images=n_images, n_heldout=n_heldout,
-    fills=fills, ties=ties, seed=seed, device=device, memory=memory,
+    fills=fills, ties=ties, seed=seed, device=device, workers=workers, memory=memory,
 )  # fmt: skip
 results = deletion.run(settings, ResultsStore(store))
 
@@ -178,17 +179,27 @@ Deletion and insertion scores on {{ deletion.n_images }} rendered scenes. Hollow
 # %% tags=["hide-input", "remove-output"]
 summary = tables.wide_table(main)
 export_table(
-    summary,
-    f"{out}/summary",
-    caption="Scores on rendered scenes, means with 95 % bootstrap intervals.",
-    label="tab:deletion-summary",
+    summary, f"{out}/summary", caption="Scores on rendered scenes, means with 95 % bootstrap intervals.", label="tab:deletion-summary"
+)  # fmt: skip
+by_pixels = tables.wide_table(main[main["metric"].isin(["deletion", "insertion", "saliency-metric"])])
+export_table(
+    by_pixels,
+    f"{out}/by_pixels",
+    caption="Scores by removing and keeping pixels.",
+    label="tab:deletion-pixels",
+)
+by_place = tables.wide_table(
+    main[main["metric"].isin(["localization error", "pointing-game", "relevance-mass", "relevance-rank"])]
+)
+export_table(
+    by_place, f"{out}/by_place", caption="Scores by where the relevance lies.", label="tab:deletion-place"
 )
 
 # %% [markdown]
-r"""
-:::{csv-table} All scores on {{ deletion.n_images }} rendered scenes: mean [95 % interval]. Arrows say which direction is better.
-:name: tab-deletion-summary
-:file: ../results/deletion/latest/summary.csv
+"""
+:::{csv-table} Scores by removing and keeping pixels, on {{ deletion.n_images }} rendered scenes: mean [95 % interval]. Arrows say which direction is better; flagged maps are those that mark nothing, or everything alike.
+:name: tab-deletion-pixels
+:file: ../results/deletion/latest/by_pixels.csv
 :header-rows: 1
 :::
 
@@ -249,6 +260,12 @@ export_figure(figure, f"{out}/localization")
 :alt: Panels of dots with intervals for localization error, saliency metric, pointing game, relevance mass and relevance rank; the order of the methods differs from panel to panel.
 
 The other scores on the same scenes. The order of the methods changes from panel to panel: *which method is best* has no answer before *by which score* is said.
+:::
+
+:::{csv-table} Scores by where the relevance lies, on the same scenes: mean [95 % interval].
+:name: tab-deletion-place
+:file: ../results/deletion/latest/by_place.csv
+:header-rows: 1
 :::
 
 ## What replaces a deleted pixel

@@ -218,6 +218,20 @@ def export(
 
 
 @app.command()
+def keep(
+    chapter: Chapter,
+    name: Annotated[str, typer.Argument(help="Name of the kept run, such as embedded-200.", metavar="NAME")],
+    into: Annotated[
+        Path | None, typer.Option("--from", help="Folder of a run with --into.", metavar="DIR")
+    ] = None,
+) -> None:
+    """Keep the tables of a chapter's last run, with a manifest, in book/results/CHAPTER/NAME."""
+    from heatcheck.publish.keep import keep as keep_run  # noqa: PLC0415
+
+    typer.echo(keep_run(find_places(Path.cwd(), into), chapter, name))
+
+
+@app.command()
 def check() -> None:
     """Check every chapter without running it: parameters, all presets, and its place in the book."""
     from heatcheck.publish.check import faults  # noqa: PLC0415

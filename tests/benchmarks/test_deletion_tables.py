@@ -1,13 +1,19 @@
 """From scores to the tables, examples and findings of the chapter."""
 
+import dataclasses
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
-from heatcheck.benchmarks import deletion, deletion_examples, deletion_tables
+from heatcheck.benchmarks import deletion, deletion_examples, deletion_tables, sources
 from heatcheck.benchmarks.deletion_findings import deletion_findings
 from heatcheck.benchmarks.deletion_tables import BETTER, all_scores, find_score, score_table
 from heatcheck.benchmarks.published import published_scores, published_table
+from heatcheck.figures.deletion import alpha_figure
 from heatcheck.figures.tables import wide_table
+from heatcheck.runtime.store import ResultsStore
 
 
 def test_means_are_means_and_lie_in_their_intervals(results: deletion.Results) -> None:
@@ -119,3 +125,26 @@ def test_published_numbers_have_a_source_and_stay_apart(results: deletion.Result
     assert table[table["method"] == "excitation-backprop"]["here"].isna().all()
     with pytest.raises(ValueError, match="there are: deletion"):
         published_scores("nothing")
+
+
+def test_a_data_set_without_boxes_and_masks_gives_the_other_scores_and_says_so(
+    registered: None, settings: deletion.Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bare(*arguments: Any) -> sources.Images:
+        images = sources._metal_color(*arguments)
+        test = dataclasses.replace(images.test, name="places365", masks=None, boxes=None)
+        return sources.Images(test, None, images.n_wrong)
+
+    monkeypatch.setitem(sources._LOADERS, "places365", bare)
+    changed = settings.model_copy(
+        update={"counted": "places365", "methods": ["gradient", "random"], "options": {}, "n_heldout": 0}
+    )
+    results = deletion.run(changed, ResultsStore(tmp_path))
+    scores = all_scores(results)
+    table = deletion_tables.headline(score_table(scores), changed)
+    assert set(table["metric"]) == {"deletion", "insertion", "saliency-metric"}
+    assert deletion_tables.alpha_table(results).empty
+    assert alpha_figure(deletion_tables.alpha_table(results)).texts[0].get_text().startswith("this data set")
+    assert "not measured" in wide_table(table[table["metric"] == "pointing-game"])["method"][0]
+    assert "not measured" in deletion_tables.quotable(results, scores)["best"]["localization error"]
+    assert deletion_tables.best_localizer(scores, "places365") == "gradient"

@@ -17,16 +17,19 @@ from heatcheck.publish.runner import run_jobs
 Write = Callable[..., Path]
 COMPUTE = """\
 import sys
+from functools import partial
 from pathlib import Path
 import pandas as pd
+from heatcheck.runtime.grid import Task, fill_store
 from heatcheck.runtime.store import ResultsStore
 
-def compute(cell):
+def compute(image, store):
     with Path("computed").open("a") as file:
-        file.write(f"{cell['image']}\\n")
-    return pd.DataFrame({"image": [cell["image"]]})
+        file.write(f"{image}\\n")
+    return pd.DataFrame({"image": [image]})
 
-table = ResultsStore(store).fill([{"image": i} for i in range(n_images)], compute, label="maps")
+tasks = [Task({"image": image}, partial(compute, image)) for image in range(n_images)]
+table = fill_store(ResultsStore(store), tasks, label="maps")
 Path(out, "table.csv").write_text(table.to_csv(index=False))
 sys.executable"""
 EXPORTED = "image\n0\n1\n2\n3\n"

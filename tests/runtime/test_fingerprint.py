@@ -8,7 +8,7 @@ from heatcheck.runtime import fingerprint
 
 
 def test_the_closure_follows_imports_and_names_parents() -> None:
-    closure = fingerprint.import_closure("heatcheck.runtime.store")
+    closure = fingerprint.import_closure("heatcheck.runtime.grid")
     assert "heatcheck.runtime.progress" in closure
     assert "heatcheck.runtime" in closure
     assert "heatcheck.runtime.seeds" not in closure

@@ -1,9 +1,7 @@
 """Results store: atomic, resumable, honest about what it finds."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -13,34 +11,6 @@ from heatcheck.runtime.store import ResultsStore, StoreError, cell_key
 
 def table(value: float) -> pd.DataFrame:
     return pd.DataFrame({"image": ["a"], "value": [value]})
-
-
-def test_a_finished_cell_is_never_computed_twice(tmp_path: Path) -> None:
-    calls: list[Any] = []
-
-    def compute(cell: Mapping[str, Any]) -> pd.DataFrame:
-        calls.append(cell["seed"])
-        return table(cell["seed"])
-
-    cells = [{"method": "gradient", "seed": seed} for seed in range(3)]
-    first = ResultsStore(tmp_path).fill(cells[:2], compute, label="test")
-    both = ResultsStore(tmp_path).fill(cells, compute, label="test")
-    assert calls == [0, 1, 2]
-    assert first["value"].tolist() == [0, 1]
-    assert both["value"].tolist() == [0, 1, 2]
-
-
-def test_a_stopped_run_keeps_what_was_finished(tmp_path: Path) -> None:
-    def compute(cell: Mapping[str, Any]) -> pd.DataFrame:
-        if cell["seed"] == 2:
-            raise KeyboardInterrupt
-        return table(cell["seed"])
-
-    cells = [{"seed": seed} for seed in range(4)]
-    store = ResultsStore(tmp_path)
-    with pytest.raises(KeyboardInterrupt):
-        store.fill(cells, compute, label="test")
-    assert [store.get(cell) is not None for cell in cells] == [True, True, False, False]
 
 
 def test_the_key_depends_on_values_and_not_on_their_order() -> None:

@@ -6,6 +6,7 @@ Protocol of Agarwal & Nguyen (2020) with the choices of Petsiuk et al. (2018); b
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -31,6 +32,7 @@ from heatcheck.models.registry import MODELS, Classifier
 from heatcheck.removal.fills import get_fill
 from heatcheck.runtime.device import choose_device
 from heatcheck.runtime.fingerprint import code_fingerprint
+from heatcheck.runtime.grid import Task, fill_store
 from heatcheck.runtime.memory import memory_budget
 from heatcheck.runtime.plugins import load_entry_points, load_plugins, loaded_plugins
 from heatcheck.runtime.store import ResultsStore, cell_key
@@ -61,6 +63,7 @@ class Settings(pydantic.BaseModel):
         ties: Order of equal pixels: ``stable``, ``random`` or ``mean``.
         seed: Seed of everything random.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:<index>``.
+        workers: Processes that compute when the device is a CPU; 0 is one per core.
         memory: Extra memory routines may use, such as ``512MB``; None leaves it to the device.
     """
 
@@ -84,6 +87,7 @@ class Settings(pydantic.BaseModel):
     ties: str = "stable"
     seed: int = 0
     device: str = "auto"
+    workers: int = pydantic.Field(default=1, ge=0)
     memory: str | None = None
 
 
@@ -115,6 +119,7 @@ class Job(NamedTuple):
     request: MethodRequest
     choices: Choices
     boxes_only: bool
+    memory: str | None
 
 
 def run(settings: Settings, store: ResultsStore) -> Results:
@@ -210,40 +215,48 @@ def _jobs(
         )
         options = settings.options.get(name, {}) | (settings.shown_options.get(name, {}) if shown else {})
         request = MethodRequest(name, options)
-        jobs.append(Job(explained, request, choices, boxes_only))
+        jobs.append(Job(explained, request, choices, boxes_only, settings.memory))
     return jobs
 
 
 def _scores(store: ResultsStore, jobs: Sequence[Job], settings: Settings) -> pd.DataFrame:
     """Scores of all jobs; heatmaps and scores that are in ``store`` are not computed again."""
-    cells, work = [], {}
-    for job in jobs:
-        for heatmap_cell in _heatmap_cells(job, settings):
-            cell = {
-                "kind": "deletion-scores",
-                "code": code_fingerprint(__name__),
-                "heatmaps": cell_key(heatmap_cell),
-                "choices": job.choices._asdict(),
-                "boxes_only": job.boxes_only,
-            }
-            cells.append(cell)
-            work[cell_key(cell)] = (job, heatmap_cell)
+    tasks = [_task(job, cell) for job in jobs for cell in _heatmap_cells(job, settings)]
+    on_cpu = all(job.explained.device.type == "cpu" for job in jobs)
+    table = fill_store(
+        store,
+        tasks,
+        label="heatmaps and scores",
+        workers=settings.workers if on_cpu else 1,
+        setup=partial(check, settings),
+    )
+    return table.assign(preset=settings.preset) if len(table) else table
 
-    def compute(cell: Mapping[str, Any]) -> pd.DataFrame:
-        job, heatmap_cell = work[cell_key(cell)]
+
+def _task(job: Job, heatmap_cell: Mapping[str, Any]) -> Task:
+    cell = {
+        "kind": "deletion-scores",
+        "code": code_fingerprint(__name__),
+        "heatmaps": cell_key(heatmap_cell),
+        "choices": job.choices._asdict(),
+        "boxes_only": job.boxes_only,
+    }
+    return Task(cell, partial(_compute, job, heatmap_cell))
+
+
+def _compute(job: Job, heatmap_cell: Mapping[str, Any], store: ResultsStore) -> pd.DataFrame:
+    """Scores of one shard of images, with what they are of in every row."""
+    with memory_budget(job.memory) if job.memory else nullcontext():
         maps = cell_heatmaps(store, job.explained, job.request, heatmap_cell)
         score = score_boxes if job.boxes_only else score_heatmaps
         table = score(job.explained, heatmap_cell["rows"], maps, job.choices)
-        return table.assign(
-            benchmark="deletion",
-            data=job.explained.data.name,
-            model=job.explained.classifier.name,
-            method=job.request.name,
-            options=json.dumps(heatmap_cell["options"], sort_keys=True),
-        )
-
-    table = store.fill(cells, compute, label="heatmaps and scores")
-    return table.assign(preset=settings.preset) if len(table) else table
+    return table.assign(
+        benchmark="deletion",
+        data=job.explained.data.name,
+        model=job.explained.classifier.name,
+        method=job.request.name,
+        options=json.dumps(heatmap_cell["options"], sort_keys=True),
+    )
 
 
 def _heatmap_cells(job: Job, settings: Settings) -> list[dict[str, Any]]:

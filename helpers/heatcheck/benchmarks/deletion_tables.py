@@ -117,10 +117,12 @@ def alpha_table(results: Results, *, seed: int = 0) -> pd.DataFrame:
 
     Returns:
         Columns ``method, alpha, error, low, high, chosen``; ``chosen`` marks the threshold that was best on
-        the held-out images, or the default without any.
+        the held-out images, or the default without any. Empty for a data set without boxes.
     """
-    chosen = _chosen_alphas(results, results.settings.counted, "iou")
     ious = _rows(results.scores, results.settings.counted, "iou")
+    if ious.empty:
+        return pd.DataFrame(columns=["method", "alpha", "error", "low", "high", "chosen"])
+    chosen = _chosen_alphas(results, results.settings.counted, "iou")
     parts = []
     for method in results.settings.methods:
         errors = _errors(ious[ious["method"] == method]).pivot(index="image", columns="alpha", values="value")
@@ -152,6 +154,7 @@ def quotable(results: Results, scores: list[Score]) -> dict[str, Any]:
     counted = [score for score in scores if score.data == data]
     metrics = list(dict.fromkeys(score.metric for score in counted))
     methods = [method for method in settings.methods if not is_control(method)]
+    best = {metric: best_method(counted, data, metric) or "no method (not measured)" for metric in BETTER}
     beaten = {metric: _beaten(find_score(counted, data, metric), methods) for metric in metrics}
     return {
         "n_images": len(find_score(counted, data, "deletion").values),
@@ -159,7 +162,7 @@ def quotable(results: Results, scores: list[Score]) -> dict[str, Any]:
         "n_wrong": results.n_wrong,
         "n_methods": len(methods),
         "default_alpha": DEFAULT_ALPHA,
-        "best": {metric: best_method(counted, data, metric) for metric in metrics},
+        "best": best,
         "beaten_by_control": beaten,
         "best_localizer": best_localizer(scores, data),
     }

@@ -96,9 +96,13 @@ def alpha_figure(localization: pd.DataFrame) -> Figure:
     Args:
         localization: Columns ``method, alpha, error, low, high, chosen``; ``error`` is a fraction.
 
+    Without rows, as for a data set without boxes, the figure says so.
+
     Raises:
-        ValueError: A column is missing or the table is empty.
+        ValueError: A column is missing.
     """
+    if localization.empty:
+        return _notice("this data set has no boxes to localize")
     _check(localization, ("method", "alpha", "error", "low", "high", "chosen"))
     height = max(2.7, 0.16 * localization["method"].nunique())  # room for the legend
     figure = Figure(figsize=size(PAGE, height), layout="constrained")
@@ -179,6 +183,12 @@ def fill_figure(summary: pd.DataFrame) -> Figure:
     right.set_ylim(len(scores) + 0.5, 0.5)
     right.yaxis.set_major_locator(MaxNLocator(integer=True))
     right.spines["left"].set_visible(False)
+    return figure
+
+
+def _notice(text: str) -> Figure:
+    figure = Figure(figsize=size(PAGE, 0.8))
+    figure.text(0.5, 0.5, text, ha="center", va="center", color=MUTED)
     return figure
 
 

@@ -3,13 +3,11 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-
-from heatcheck.runtime.progress import progress
 
 FORMAT = 1
 Cell = Mapping[str, Any]
@@ -79,25 +77,6 @@ class ResultsStore:
             _write(path, table.to_parquet(index=False))
         except OSError as error:
             raise StoreError(f"cannot write {path}: {error}; name a folder you may write") from error
-
-    def fill(
-        self, cells: Iterable[Cell], compute: Callable[[Cell], pd.DataFrame], *, label: str
-    ) -> pd.DataFrame:
-        """Tables of all ``cells`` below each other; only what is missing is computed.
-
-        Args:
-            cells: The cells wanted, in the order of the result's rows.
-            compute: Table of one cell; a pure function of it.
-            label: What the progress bar calls the work.
-        """
-        tables = []
-        for cell in progress(list(cells), label=label):
-            table = self.get(cell)
-            if table is None:
-                table = compute(cell)
-                self.put(cell, table)
-            tables.append(table)
-        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
 def cell_key(cell: Cell) -> str:
