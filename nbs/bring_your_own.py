@@ -12,7 +12,7 @@ This page is itself executed with the two files it shows.
 """
 
 # %% tags=["hide-input"]
-from heatcheck.benchmarks import deletion, deletion_examples, deletion_tables
+from heatcheck.benchmarks import deletion, deletion_examples, deletion_summary, deletion_tables
 from heatcheck.figures import deletion as figures
 from heatcheck.figures import tables
 from heatcheck.figures.export import export_figure, export_table
@@ -33,6 +33,7 @@ methods: list[str] = [
     "grad-cam",
     "random-blocks",
 ]  # yours, and others to compare
+options: dict[str, dict[str, int | float | str | bool | list[int | float | str]]] = {}  # options, by method
 model: str = "resnet8-mirror"  # name your model is registered under
 n_shown: int = 2  # photographs that are shown
 n_images: int = 50  # images that are counted
@@ -51,7 +52,7 @@ workers: int = 0  # processes that compute on a CPU; 0 is one per core
 
 What it promises, and what it gets for it:
 
-- Keyword arguments become options with checked types: `-p options='{"contrast-gradient" = {power = 2.0}}'`.
+- Keyword arguments become options with checked types: `heatcheck run bring_your_own -p options='{"contrast-gradient" = {power = 2.0}}'`.
 - The model comes in evaluation mode with frozen weights, and is the caller's again afterwards, also when the method raises.
 - A result of another shape is refused by name; NaN and constant maps are flagged, counted, and spoil no other row.
 - Randomness comes from the argument `generator`, which knows the images: `generator.normal(sample, images)` gives an image the same numbers in every batch.
@@ -66,7 +67,7 @@ What it promises, and what it gets for it:
 The same from the command line, in the chapter itself:
 
 ```bash
-heatcheck run deletion -p plugins='["my_method.py"]' -p methods='["my-method","gradient","random"]'
+heatcheck run deletion -p plugins='["my_method.py"]'   # every method of the preset, and yours
 heatcheck run deletion -p plugins='["my_model.py"]' -p counted_model='"my-model"'
 ```
 
@@ -75,7 +76,7 @@ heatcheck run deletion -p plugins='["my_model.py"]' -p counted_model='"my-model"
 
 # %%
 settings = deletion.Settings(
-    preset=preset, plugins=plugins, methods=methods, counted_model=model,
+    preset=preset, plugins=plugins, methods=methods, options=options, counted_model=model,
     n_shown=n_shown, n_images=n_images, n_heldout=n_images, seed=seed, device=device,
     workers=workers,
 )  # fmt: skip
@@ -124,7 +125,7 @@ export_table(
     caption="An own method beside built-in ones, with an own model.",
     label="tab:own-summary",
 )
-record(out, model=results.settings.counted_model, **deletion_tables.quotable(results, scores))
+record(out, model=results.settings.counted_model, **deletion_summary.quotable(results, scores))
 
 # %% [markdown]
 """

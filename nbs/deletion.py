@@ -22,7 +22,16 @@ The two need not agree, and this chapter shows where they part.
 """
 
 # %% tags=["hide-input"]
-from heatcheck.benchmarks import deletion, deletion_examples, deletion_findings, deletion_tables, findings
+from typing import Literal
+
+from heatcheck.benchmarks import (
+    deletion,
+    deletion_examples,
+    deletion_findings,
+    deletion_summary,
+    deletion_tables,
+    findings,
+)
 from heatcheck.benchmarks.published import published_table
 from heatcheck.data import photographs
 from heatcheck.figures import deletion as figures
@@ -45,8 +54,10 @@ methods: list[str] = [
     "random",
     "random-blocks",
 ]  # see `heatcheck methods`
-options: dict[str, dict[str, int | float | str | bool]] = {}  # options of methods, by method
-shown_options: dict[str, dict[str, int | float | str | bool]] = {}  # options that differ on the shown images
+options: dict[str, dict[str, int | float | str | bool | list[int | float | str]]] = {}  # options, by method
+shown_options: dict[
+    str, dict[str, int | float | str | bool | list[int | float | str]]
+] = {}  # on shown images
 poolings: dict[str, str] = {}  # pooling over channels, by method; each has a default
 plugins: list[str] = []  # Python files that register methods or models of your own
 shown: str = "photographs"  # data set that is shown image by image
@@ -55,10 +66,19 @@ n_shown: int = 6  # images that are shown
 counted: str = "metal-color"  # data set the statistics come from
 counted_model: str = "resnet8-metal-color"  # classifier of the counted images
 weights: dict[str, str] = {}  # weights of torchvision and timm models: a file, "hub" or "random"
+n_classes: dict[str, int] = {}  # number of classes of such weights, where it is not the model's default
 n_images: int = 100  # images that are counted
 n_heldout: int = 100  # further images that choose the thresholds
 fills: list[str] = ["zero", "blur"]  # what replaces deleted pixels; the first one is the headline
-ties: str = "stable"  # order of equal pixels: stable, random, mean
+insertion_fill: str = "blur"  # what insertion starts from
+ties: Literal["stable", "random", "mean"] = "stable"  # order of equal pixels
+step: int | None = None  # pixels changed per step; by default a twenty-eighth of the image
+spacing: Literal["uniform", "exact"] = "uniform"  # spacing of the points of a curve
+max_fraction: float = 1.0  # share of the pixels changed in the end
+threshold: Literal["max", "mean", "value", "energy"] = "max"  # what a box's threshold is a fraction of
+region: Literal["tight", "component", "component-mass"] = "tight"  # which pixels above it a box surrounds
+ground_truth: Literal["best", "union"] = "best"  # overlap with one true box, or with all of them
+strict: bool = False  # an object is found from an overlap of more than one half
 seed: int = 0  # seed of everything random
 device: str = "auto"  # auto, cpu, cuda, cuda:<index>
 workers: int = 0  # processes that compute on a CPU; 0 is one per core
@@ -79,24 +99,21 @@ One call computes all heatmaps and scores; what a previous run has finished is r
 """
 
 # %%
-settings = deletion.Settings(
-    preset=preset, methods=methods, options=options, shown_options=shown_options, poolings=poolings,
-    plugins=plugins, shown=shown, shown_model=shown_model, n_shown=n_shown, weights=weights,
-    counted=counted, counted_model=counted_model, n_images=n_images, n_heldout=n_heldout,
-    fills=fills, ties=ties, seed=seed, device=device, workers=workers, memory=memory,
-)  # fmt: skip
+names = deletion.Settings.model_fields
+settings = deletion.Settings(**{name: value for name, value in globals().items() if name in names})
 results = deletion.run(settings, ResultsStore(store))
+settings = results.settings
 
 # %% [markdown]
 """
 ## One deletion on one photograph
 
 Before any average, one film.
-The heatmap comes from the first attribution method of the run; gray is what an ImageNet network calls *nothing*: zero after normalization.
+The heatmap comes from the first method of the run; gray is what an ImageNet network calls *nothing*: zero after normalization.
 """
 
 # %% tags=["hide-input", "remove-output"]
-example = methods[min(1, len(methods) - 1)]
+example = deletion_examples.first_method(results)
 strip = deletion_examples.strip(results, 0, example)
 figure = figures.strip_figure(*strip)
 export_figure(figure, f"{out}/strip")
@@ -105,7 +122,7 @@ export_figure(figure, f"{out}/strip")
 """
 :::{figure} ../results/deletion/latest/strip.svg
 :name: fig-deletion-strip
-:alt: One photograph in seven frames with more and more of its pixels replaced by gray; under each frame the probability of its class, which falls from left to right.
+:alt: One photograph in seven frames with more and more of its pixels replaced by gray; under each frame the probability of its class.
 
 One deletion, frame by frame, by the heatmap of *{{ deletion.example }}*. The share above each frame is the share of pixels that are gone, the curve is the probability of the explained class: {{ "%.2f" | format(deletion.strip_first) }} for the untouched photograph, {{ "%.2f" | format(deletion.strip_last) }} when everything is gray.
 :::
@@ -118,21 +135,21 @@ Maps with a sign are red where a pixel speaks for the class and blue where it sp
 
 # %% tags=["hide-input", "remove-output"]
 pictures = deletion_examples.pictures(results.shown)[:3]
-names = [name.replace("_", " ") for name in results.shown.data.ids]
-figure = figures.gallery_figure(pictures, deletion_examples.gallery(results), names[:3])
+titles = list(results.shown.data.ids)
+figure = figures.gallery_figure(pictures, deletion_examples.gallery(results), titles[:3])
 export_figure(figure, f"{out}/gallery")
 
 # %% [markdown]
 """
 :::{figure} ../results/deletion/latest/gallery.svg
 :name: fig-deletion-gallery
-:alt: Rows of photographs, each followed by the heatmap of every method laid over it; gradient maps are speckled, maps of class activation are smooth blobs, controls ignore the object.
+:alt: Rows of photographs, each followed by the heatmap of every method laid over it; controls, which never look at the network, come last.
 
 Heatmaps as they enter every score below: channels joined, signs kept, each scaled by itself. The last ones are controls, which never look at the network.
 :::
 
-All methods point somewhere near the object, most of the time.
-The eye cannot tell which of them says the truth; that is what the scores are for.
+The eye likes some of these maps better than others.
+It cannot tell which of them says the truth; that is what the scores are for.
 
 ## Curves
 
@@ -148,15 +165,15 @@ export_figure(figure, f"{out}/curves", shown_curves)
 """
 :::{figure} ../results/deletion/latest/curves.svg
 :name: fig-deletion-curves
-:alt: Mean probability of the class against the share of pixels changed, left for deletion and right for insertion, one line per method and dotted gray lines for controls; methods fall faster than random blocks under deletion.
+:alt: Mean probability of the class against the share of pixels changed, left for deletion and right for insertion, one line per method and dotted gray lines for controls; controls that look at no network are among them.
 
-Mean curves on {{ deletion.n_images }} rendered scenes with 95 % intervals. Deletion (left): the faster a curve falls, the better. Insertion (right): the faster it rises, the better. The legend is sorted by the area on the left.
+Mean curves on {{ deletion.n_images }} {{ deletion.counted_name }} with 95 % intervals. Deletion (left): the faster a curve falls, the better. Insertion (right): the faster it rises, the better. The legend is sorted by the area on the left.
 :::
 
 ## Scores, with intervals and controls
 
 Every score has a 95 % bootstrap interval over images, drawn from the same images for all methods.
-Thresholds of boxes are chosen per method on {{ deletion.n_heldout }} held-out scenes, never on the scenes that are scored.
+Thresholds of boxes are chosen per method on {{ deletion.n_heldout }} held-out images, never on those that are scored.
 """
 
 # %% tags=["hide-input", "remove-output"]
@@ -164,15 +181,15 @@ scores = deletion_tables.all_scores(results)
 table = deletion_tables.score_table(scores, seed=seed)
 main = deletion_tables.headline(table, settings)
 figure = figures.scores_figure(main[main["metric"].isin(["deletion", "insertion"])])
-export_figure(figure, f"{out}/scores", main)
+export_figure(figure, f"{out}/scores", table)
 
 # %% [markdown]
 """
 :::{figure} ../results/deletion/latest/scores.svg
 :name: fig-deletion-scores
-:alt: Two panels of dots with intervals, one row per method sorted from best on top, left deletion and right insertion; hollow gray dots are controls, and some controls stand above real methods.
+:alt: Two panels of dots with intervals, one row per method sorted from best on top, left deletion and right insertion; hollow gray dots are controls.
 
-Deletion and insertion scores on {{ deletion.n_images }} rendered scenes. Hollow and gray: controls that never look at the network.
+Deletion and insertion scores on {{ deletion.n_images }} {{ deletion.counted_name }}. Hollow and gray: controls that never look at the network.
 :::
 """
 
@@ -195,11 +212,28 @@ export_table(
     by_place, f"{out}/by_place", caption="Scores by where the relevance lies.", label="tab:deletion-place"
 )
 
+pairs = deletion_summary.paired_table(deletion_tables.find_score(scores, counted, "deletion"), seed=seed)
+export_table(
+    pairs,
+    f"{out}/tests",
+    caption="Paired tests of the deletion scores.",
+    label="tab:deletion-tests",
+    columns=["method", "difference", "p", "p_holm", "n"],
+)
+
 # %% [markdown]
 """
-:::{csv-table} Scores by removing and keeping pixels, on {{ deletion.n_images }} rendered scenes: mean [95 % interval]. Arrows say which direction is better; flagged maps are those that mark nothing, or everything alike.
+:::{csv-table} Scores by removing and keeping pixels, on {{ deletion.n_images }} {{ deletion.counted_name }}: mean [95 % interval]. Arrows say which direction is better; flagged maps are those that mark nothing, or everything alike.
 :name: tab-deletion-pixels
 :file: ../results/deletion/latest/by_pixels.csv
+:header-rows: 1
+:::
+
+Differences that intervals leave open are tested in pairs.
+
+:::{csv-table} Deletion of each method against {{ deletion.reference }}: mean difference, p-value of a paired sign-flip test, and the p-value corrected for all methods by Holm {cite}`holm1979simple`.
+:name: tab-deletion-tests
+:file: ../results/deletion/latest/tests.csv
 :header-rows: 1
 :::
 
@@ -210,8 +244,8 @@ An object counts as found when box and truth overlap by at least one half.
 """
 
 # %% tags=["hide-input", "remove-output"]
-boxes = deletion_examples.box_examples(results, deletion_tables.best_localizer(scores, counted))
-figure = figures.boxes_figure(*boxes, names)
+boxes = deletion_examples.box_examples(results, deletion_summary.best_localizer(scores, counted))
+figure = figures.boxes_figure(*boxes, titles)
 export_figure(figure, f"{out}/boxes")
 
 # %% [markdown]
@@ -220,7 +254,7 @@ r"""
 :name: fig-deletion-boxes
 :alt: Photographs with a solid white box around the object and a dashed yellow box from the heatmap; above each the overlap of the two.
 
-Boxes of *{{ deletion.best_localizer }}*, the method that localizes best on the rendered scenes, at the default threshold $\alpha$ = {{ deletion.default_alpha }}. White: the true box, drawn by hand. Yellow: the box of the heatmap. Two of the photographs are filled by their object, so nearly every box scores there.
+Boxes of *{{ deletion.best_localizer }}*, the method that localizes best on the counted images, at the default threshold $\alpha$ = {{ deletion.default_alpha }}. White: the true box, drawn by hand. Yellow: the box of the heatmap. Two of the photographs are filled by their object, so nearly every box scores there.
 :::
 
 ## Localization error against the threshold
@@ -236,9 +270,9 @@ export_figure(figure, f"{out}/alpha", alphas)
 r"""
 :::{figure} ../results/deletion/latest/alpha.svg
 :name: fig-deletion-alpha
-:alt: Localization error against the threshold, one line per method; most lines fall and rise again, each with its own best threshold, and low thresholds are bad for all.
+:alt: Localization error against the threshold, one line per method; a dot on each line marks the threshold chosen on held-out images.
 
-Share of rendered scenes whose object is not found, against the threshold. Dots mark the threshold chosen on the held-out scenes. A comparison at one common threshold would be a comparison of how peaked the maps are.
+Share of {{ deletion.counted_name }} whose object is not found, against the threshold. Dots mark the threshold chosen on the held-out images. A comparison at one common threshold would be a comparison of how peaked the maps are.
 :::
 
 ## Localization, saliency metric, pointing game, mass and rank
@@ -257,9 +291,9 @@ export_figure(figure, f"{out}/localization")
 """
 :::{figure} ../results/deletion/latest/localization.svg
 :name: fig-deletion-localization
-:alt: Panels of dots with intervals for localization error, saliency metric, pointing game, relevance mass and relevance rank; the order of the methods differs from panel to panel.
+:alt: Panels of dots with intervals for localization error, saliency metric, pointing game, relevance mass and relevance rank; one row per method in each panel, sorted from best on top.
 
-The other scores on the same scenes. The order of the methods changes from panel to panel: *which method is best* has no answer before *by which score* is said.
+The other scores on the same scenes. Compare the order of the methods from panel to panel: *which method is best* has no answer before *by which score* is said. Mass and rank use each method's best pooling, chosen on these very images as {cite:t}`arras2022clevr` do, which flatters every method a little.
 :::
 
 :::{csv-table} Scores by where the relevance lies, on the same scenes: mean [95 % interval].
@@ -298,12 +332,12 @@ found = deletion_findings.deletion_findings(scores, counted)
 answers = findings.findings_table(found)
 export_table(
     answers, f"{out}/findings", caption="Findings, answered by 95 % intervals over images.", label="tab:deletion-findings",
-    columns={"statement": "statement", "answer": "holds here?", "quantity": "measured", "interval": "estimate [interval]"},
+    columns={"statement": "statement", "answer": "holds here?", "quantity": "measured", "interval": "estimate [interval]", "source": "source"},
 )  # fmt: skip
 
 # %% [markdown]
 """
-:::{csv-table} Statements and what {{ deletion.n_images }} rendered scenes say about them.
+:::{csv-table} Statements and what {{ deletion.n_images }} {{ deletion.counted_name }} say about them.
 :name: tab-deletion-findings
 :file: ../results/deletion/latest/findings.csv
 :header-rows: 1
@@ -333,9 +367,10 @@ export_table(
 # %% tags=["hide-input", "remove-output"]
 record(
     out,
-    **deletion_tables.quotable(results, scores),
+    **deletion_summary.quotable(results, scores),
     credits=photographs.credits().replace("\n", "; "),
     example=example,
+    reference=pairs["reference"].iloc[0] if len(pairs) else "no other method",
     strip_first=strip.probabilities[0],
     strip_last=strip.probabilities[-1],
     findings={finding.key: finding.answer for finding in found},
@@ -347,7 +382,7 @@ record(
 :class: tip
 - The best method by deletion on these scenes is *{{ deletion.best.deletion }}*, by insertion *{{ deletion.best.insertion }}*, by localization error *{{ deletion.best["localization error"] }}*.
 - Read no score without its controls: {{ deletion.beaten_by_control.deletion }} of {{ deletion.n_methods }} methods are beaten by the best control under deletion.
-- Say which fill was used. The ranking is part of the fill as much as of the method.
+- Say which fill was used, and look at {numref}`fig-deletion-fills` before trusting a ranking.
 - A threshold chosen on the test images flatters; choose it on others and report it.
 :::
 
@@ -356,7 +391,7 @@ record(
 - Deletion shows the network images it was never trained on. A fall may mean that evidence is gone, or that gray holes are strange. ROAR retrains for that reason {cite}`hooker2019benchmark`.
 - Removing pixels at random destroys fine structure quickly and scores well; a low score is not the same as an explanation.
 - Boxes reward compact maps, and a network may rightly use the surroundings.
-- {{ deletion.n_wrong }} of the drawn scenes were left out because the network answers them wrongly; six photographs are no sample of anything.
+- {{ deletion.n_wrong }} images were left out because the network answers them wrongly; a handful of photographs is no sample of anything.
 :::
 
 ## Exercises
@@ -367,14 +402,14 @@ record(
 
 :::{admonition} Solutions
 :class: dropdown
-1. Noise is full of edges, so it destroys less selectively than gray; methods with scattered, speckled maps gain from fills that hide single pixels and lose from those that do not.
-2. A patch of the object's size makes the map smooth and the box tight, so localization improves; the order of pixels inside the object becomes coarse, so deletion does not.
-3. Deletion of the negated map removes what speaks against the class first: the probability stays high or rises, so the score gets worse, and insertion mirrors it. A map for which nothing changes was not an ordering by evidence.
+1. Compare the two columns of `fills.csv`. A fill that is itself full of edges punishes scattered maps differently from one that is smooth.
+2. A patch of the object's size blurs the map to the object's scale. Whether that helps depends on whether the score asks for the object as a whole (boxes) or for an order inside it (deletion).
+3. The negated map removes what speaks against the class first, so deletion should get worse and insertion too. A map for which nothing changes was no ordering by evidence.
 :::
 
 ## At paper scale
 
 `heatcheck run deletion --preset paper` explains 1000 validation images of ImageNet with a ResNet-50, chooses thresholds on 1000 others, and uses the published step of 1792 pixels.
 It needs the folder of the images and boxes in `HEATCHECK_IMAGENET`; `heatcheck data` says how it must be laid out.
-For scenes without boxes there is Places365: `-p counted='"places365"'`, with your own weights.
+For scenes without boxes there is Places365: `-p counted='"places365"' -p counted_model='"torchvision/resnet50"' -p weights='{"torchvision/resnet50" = "resnet50_places365.pth.tar"}' -p n_classes='{"torchvision/resnet50" = 365}'`.
 """

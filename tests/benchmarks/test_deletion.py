@@ -8,9 +8,12 @@ import pandas as pd
 import pytest
 import torch
 
-from heatcheck.benchmarks import deletion, heatmaps
+from heatcheck.attribution.registry import attribute
+from heatcheck.benchmarks import deletion, heatmaps, sources
 from heatcheck.benchmarks.deletion_scores import COLUMNS
+from heatcheck.benchmarks.deletion_tables import all_scores, score_table
 from heatcheck.metrics.curves import deletion as deletion_curves
+from heatcheck.metrics.pooling import pool
 from heatcheck.metrics.scoring import softmax_of
 from heatcheck.models.catalog import get_classifier
 from heatcheck.runtime.plugins import PluginError
@@ -34,15 +37,22 @@ def test_every_method_has_every_score_of_every_image(results: deletion.Results) 
 
 
 def test_scores_are_those_of_the_metric_on_the_method_s_heatmaps(results: deletion.Results) -> None:
-    shown = results.shown
+    cpu = torch.device("cpu")
+    classifier = get_classifier("resnet8-metal-color")
+    loaded = sources.load_images("metal-color", classifier, sources.Sizes(12, 0), cpu)
+    counted = heatmaps.prepare(loaded.test, classifier, cpu)
+    maps = attribute("grad-cam", classifier.module, counted.images, counted.data.targets)
     curves = deletion_curves(
-        softmax_of(shown.classifier.module),
-        shown.images,
-        results.heatmaps["gradient"],
-        targets=shown.data.targets,
+        softmax_of(classifier.module), counted.images, pool(maps, "sum"), targets=counted.data.targets
     )
-    found = rows(results, data="photographs", metric="deletion", method="gradient").set_index("image")
-    assert np.allclose(found["value"].loc[list(shown.data.ids)], curves.auc.numpy(), atol=1e-6)
+    found = rows(results, metric="deletion", method="grad-cam", fill="zero").set_index("image")
+    assert np.allclose(found["value"].loc[list(counted.data.ids)], curves.auc.numpy(), atol=1e-5)
+
+
+def test_shown_images_have_heatmaps_and_no_scores(results: deletion.Results) -> None:
+    assert set(results.heatmaps) == set(results.settings.methods)
+    assert all(maps.shape == (2, 64, 64) for maps in results.heatmaps.values())
+    assert set(results.scores["data"]) == {"metal-color"}
 
 
 def test_maps_that_are_not_finite_are_flagged_and_spoil_no_other_row(results: deletion.Results) -> None:
@@ -59,6 +69,7 @@ def test_a_second_run_computes_nothing(
         raise AssertionError("a finished cell was computed again")
 
     monkeypatch.setattr(heatmaps, "compute_heatmaps", refuse)
+    monkeypatch.setattr(deletion, "compute_heatmaps", refuse)
     monkeypatch.setattr(deletion, "score_heatmaps", refuse)
     again = deletion.run(settings, ResultsStore(store_path))
     pd.testing.assert_frame_equal(again.scores, results.scores)
@@ -88,9 +99,14 @@ def test_a_method_s_scores_do_not_depend_on_the_other_methods(
         ({"methods": []}, "one or more different names"),
         ({"methods": ["gradient", "gradient"]}, "one or more different names"),
         ({"options": {"gradient": {"steps": 3}}}, "options of method 'gradient'"),
-        ({"options": {"rise": {}}}, "options are given for rise"),
+        ({"options": {"rize": {}}}, "unknown method 'rize'"),
+        ({"options": {"rise": {"masks": 3}}}, "options of method 'rise'"),
         ({"poolings": {"gradient": "mean"}}, "unknown pooling 'mean'"),
         ({"fills": ["black"]}, "unknown fill 'black'"),
+        ({"fills": ["torchscript"]}, "fill 'torchscript' needs path"),
+        ({"insertion_fill": "black"}, "unknown fill 'black'"),
+        ({"memory": "lots"}, "memory budget 'lots' is no size"),
+        ({"n_shown": 60, "shown_model": "efficientnet-lite0"}, "there are 6 photographs, 60 were asked for"),
         ({"counted": "metal"}, "unknown data set 'metal'"),
         ({"counted_model": "resnet9"}, "unknown model 'resnet9'"),
         ({"device": "cuda:77"}, "'cuda:77' is not available"),
@@ -105,9 +121,50 @@ def test_settings_that_cannot_run_are_refused_by_name(
     assert not list(tmp_path.glob("*.parquet"))
 
 
-def test_an_unknown_setting_is_refused() -> None:
-    with pytest.raises(ValueError, match="n_image"):
-        deletion.Settings(methods=["gradient"], n_image=3)  # type: ignore[call-arg]
+@pytest.mark.parametrize(
+    ("field", "value"), [("ties", "meen"), ("threshold", "median"), ("max_fraction", 0), ("n_image", 3)]
+)
+def test_a_setting_that_is_unknown_or_out_of_range_is_refused_at_once(field: str, value: object) -> None:
+    with pytest.raises(ValueError, match=field):
+        deletion.Settings(**{"methods": ["gradient"], field: value})  # type: ignore[arg-type]
+
+
+def test_options_of_methods_that_are_not_run_are_left_aside(settings: deletion.Settings) -> None:
+    preset = settings.model_copy(update={"methods": ["gradient"], "options": {"rise": {"n_masks": 3}}})
+    assert deletion.check(preset).methods == ["gradient"]
+
+
+def plugin_file(path: Path, name: str, result: str) -> str:
+    path.write_text(
+        "from heatcheck.attribution.registry import register\n"
+        f"@register('{name}', family='own')\n"
+        f"def {name}(model, images, targets, **_):\n"
+        f"    return {result}\n"
+    )
+    return str(path)
+
+
+def test_methods_of_a_plug_in_are_run_with_the_others(
+    registered: None, settings: deletion.Settings, tmp_path: Path
+) -> None:
+    plugin = plugin_file(tmp_path / "own.py", "luma", "images.mean(1, keepdim=True)")
+    changed = settings.model_copy(update={"plugins": [plugin], "methods": ["random"], "options": {}})
+    assert deletion.check(changed).methods == ["random", "luma"]
+    assert deletion.check(deletion.check(changed)).methods == ["random", "luma"]
+
+
+def test_a_method_of_nothing_but_nan_is_flagged_in_every_table(
+    registered: None, settings: deletion.Settings, tmp_path: Path
+) -> None:
+    plugin = plugin_file(tmp_path / "own.py", "nothing", "images * float('nan')")
+    changed = settings.model_copy(
+        update={"plugins": [plugin], "methods": ["random", "random-blocks"], "options": {}}
+    )
+    results = deletion.run(changed, ResultsStore(tmp_path / "store"))
+    table = score_table(all_scores(results)).query("method == 'nothing'")
+    assert (table["n"] == 0).all()
+    assert (table["n_nonfinite"] == 12 - results.n_wrong).all()
+    assert table["mean"].isna().all()
 
 
 def test_a_plug_in_that_raises_is_named_and_finished_cells_stay(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from heatcheck.benchmarks import deletion, deletion_examples, deletion_tables, sources
+from heatcheck.benchmarks import deletion, deletion_examples, deletion_summary, deletion_tables, sources
 from heatcheck.benchmarks.deletion_findings import deletion_findings
 from heatcheck.benchmarks.deletion_tables import BETTER, all_scores, find_score, score_table
 from heatcheck.benchmarks.published import published_scores, published_table
@@ -87,10 +87,10 @@ def test_findings_cover_what_was_run_and_nothing_else(results: deletion.Results)
 
 
 def test_prose_gets_the_best_methods_and_no_control(results: deletion.Results) -> None:
-    quoted = deletion_tables.quotable(results, all_scores(results))
+    quoted = deletion_summary.quotable(results, all_scores(results))
     assert quoted["n_methods"] == 4
     assert quoted["n_images"] == 12 - results.n_wrong
-    assert set(quoted["best"].values()) <= {"gradient", "grad-cam", "sliding-patch", "broken", None}
+    assert set(quoted["best"].values()) <= {"gradient", "grad-cam", "sliding-patch", "broken"}
     assert 0 <= quoted["beaten_by_control"]["deletion"] <= 4
 
 
@@ -146,5 +146,23 @@ def test_a_data_set_without_boxes_and_masks_gives_the_other_scores_and_says_so(
     assert deletion_tables.alpha_table(results).empty
     assert alpha_figure(deletion_tables.alpha_table(results)).texts[0].get_text().startswith("this data set")
     assert "not measured" in wide_table(table[table["metric"] == "pointing-game"])["method"][0]
-    assert "not measured" in deletion_tables.quotable(results, scores)["best"]["localization error"]
-    assert deletion_tables.best_localizer(scores, "places365") == "gradient"
+    assert "not measured" in deletion_summary.quotable(results, scores)["best"]["localization error"]
+    assert deletion_summary.best_localizer(scores, "places365") == "gradient"
+
+
+def test_pairs_are_tested_against_random_blocks_and_corrected(results: deletion.Results) -> None:
+    score = find_score(all_scores(results), "metal-color", "deletion")
+    table = deletion_summary.paired_table(score)
+    assert set(table["reference"]) == {"random-blocks"}
+    assert set(table["method"]) == set(results.settings.methods) - {"random-blocks"}
+    assert (table["p_holm"] >= table["p"]).all()
+    row = table.set_index("method").loc["gradient"]
+    expected = (score.values["gradient"] - score.values["random-blocks"]).mean()
+    assert row["difference"] == pytest.approx(expected)
+
+
+def test_every_class_counts_the_same_in_the_pointing_game(results: deletion.Results) -> None:
+    score = find_score(all_scores(results), "metal-color", "pointing-game")
+    rows = results.scores.query("metric == 'pointing-game' and method == 'gradient'")
+    by_class = rows.groupby("target")["value"].mean().mean()
+    assert score.values["gradient"].mean() == pytest.approx(by_class)

@@ -1,8 +1,9 @@
 """Controls: maps that know nothing of the model, which every method should beat."""
 
 import math
-from typing import Literal
+from typing import Annotated, Literal
 
+import pydantic
 import torch
 from torch import Tensor, nn
 
@@ -98,6 +99,26 @@ def centre(
         profiles.append(torch.exp(-0.5 * (positions / (sigma * side)).square()))
     bump = (profiles[0][:, None] * profiles[1]).to(images.device, wide(images).dtype)
     return bump.expand(len(images), 1, -1, -1).contiguous()
+
+
+@register("centre-box", family="control")
+def centre_box(
+    model: nn.Module,
+    images: Tensor,
+    targets: Tensor,
+    *,
+    forward_args: tuple[Tensor, ...] = (),
+    generator: CounterGenerator | None = None,
+    margin: Annotated[float, pydantic.Field(ge=0, lt=0.5)] = 33 / 224,
+) -> Tensor:
+    """1 in a box around the middle, 0 outside, ``(N, 1, H, W)``; ``margin`` is a share of each side."""
+    inside = []
+    for side in images.shape[-2:]:
+        places = torch.arange(side)
+        edge = round(margin * side)
+        inside.append((places >= edge) & (places < side - edge))
+    box = (inside[0][:, None] & inside[1]).to(images.device, wide(images).dtype)
+    return box.expand(len(images), 1, -1, -1).contiguous()
 
 
 @register("constant", family="control")

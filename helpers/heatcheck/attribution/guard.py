@@ -25,10 +25,11 @@ def check_inputs(model: nn.Module, images: Tensor, targets: Tensor) -> None:
 
 @contextmanager
 def untouched(model: nn.Module) -> Iterator[nn.Module]:
-    """Evaluation mode with frozen weights inside the block; afterwards the model is exactly as before.
+    """Evaluation mode with frozen weights inside the block; afterwards flags and gradients are as before.
 
     Training flags, ``requires_grad`` flags and gradients of all parameters come back after success and
-    after an exception. Buffers cannot change, since evaluation mode does not update them.
+    after an exception. Evaluation mode updates no buffers; a method that writes weights, buffers or hooks
+    by itself must undo that itself.
     """
     modes = [(module, module.training) for module in model.modules()]
     weights = [(weight, weight.requires_grad, weight.grad) for weight in model.parameters()]

@@ -87,6 +87,7 @@ def register(
     """
 
     def decorate(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        _check_signature(name, function)
         options = _options_model(name, function)
         joined = pooling or ("l2-norm" if family in ("smoothing", "guided") else "sum")
         _add(Entry(name, function, family, cites, options, joined))
@@ -162,8 +163,10 @@ def attribute(
             maps = entry.function(
                 model, images.detach(), targets, forward_args=forward_args, generator=generator, **values
             )
-        except (ValueError, MemoryError):
-            raise
+        except ValueError as error:
+            raise ValueError(f"method {name!r}: {error}") from error
+        except MemoryError as error:
+            raise MemoryError(f"method {name!r}: {error}") from error
         except Exception as error:
             raise RuntimeError(f"method {name!r} failed: {type(error).__name__}: {error}") from error
     return _checked(name, maps, images)
@@ -177,6 +180,17 @@ def _checked(name: str, maps: object, images: Tensor) -> Tensor:
         raise ValueError(f"method {name!r} returned {got}; allowed: shape {allowed[0]} or {allowed[1]}")
     dtype = torch.promote_types(maps.dtype, torch.float32)
     return maps.detach().to(device=images.device, dtype=dtype)
+
+
+def _check_signature(name: str, function: Callable[..., Tensor]) -> None:
+    parameters = inspect.signature(function).parameters
+    takes_all = any(item.kind is inspect.Parameter.VAR_KEYWORD for item in parameters.values())
+    missing = [item for item in ("forward_args", "generator") if item not in parameters]
+    if missing and not takes_all:
+        raise ValueError(
+            f"method {name!r} does not take {' and '.join(missing)}; every method is called with both: "
+            "name them, or end the signature with **_"
+        )
 
 
 def _add(entry: Entry) -> None:

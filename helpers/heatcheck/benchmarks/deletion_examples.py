@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from heatcheck.attribution.registry import get_method
 from heatcheck.benchmarks.deletion import DEFAULT_ALPHA, Results
 from heatcheck.benchmarks.heatmaps import Explained
 from heatcheck.metrics.boxes import boxes_from_heatmaps
@@ -59,6 +60,12 @@ def pictures(explained: Explained) -> Array:
 def gallery(results: Results, *, n: int = 3) -> Mapping[str, Array]:
     """Heatmaps ``(n, H, W)`` of each method for the first ``n`` shown images."""
     return {method: np.asarray(maps[:n].cpu().numpy()) for method, maps in results.heatmaps.items()}
+
+
+def first_method(results: Results) -> str:
+    """The first method of the run that looks at the model; the first one if all are controls."""
+    methods = results.settings.methods
+    return next((name for name in methods if get_method(name).family != "control"), methods[0])
 
 
 def strip(results: Results, image: int, method: str, *, n_frames: int = 7, fill: str = "zero") -> Strip:

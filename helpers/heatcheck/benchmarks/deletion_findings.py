@@ -20,7 +20,7 @@ def _comparisons(scores: list[Score], data: str) -> Iterator[Finding]:
             "so random pixels are no floor for deletion.",
             deletion,
             ("random", "random-blocks"),
-            "petsiuk2018rise",
+            "this book",
         ),
         (
             "center_beats_patch",
@@ -51,11 +51,12 @@ def _agreements(scores: list[Score], data: str) -> Iterator[Finding]:
         if score.data != data or score is deletion:
             continue
         if score.metric == "deletion":
-            statement = f"Deletion ranks methods alike with fill {deletion.fill} and fill {score.fill}."
-            yield _agreement(f"fill_{score.fill}", statement, deletion, score, "agarwal2020explaining")
+            fills = f"{deletion.fill} and {score.fill}"
+            statement = f"Deletion with the fills {fills} agrees in part on the ranking of methods."
+            yield _agreement(f"fill_{score.fill}", statement, deletion, score, "this book")
         if score.metric in ("insertion", LOCALIZATION):
             key = score.metric.replace(" ", "_")
-            statement = f"Deletion and {score.metric} rank methods alike."
+            statement = f"Deletion and {score.metric} agree in part on the ranking of methods."
             yield _agreement(key, statement, deletion, score, "this book")
 
 

@@ -1,5 +1,6 @@
 """Scores of heatmaps under deletion, insertion, localization and, where there are masks, mass and rank."""
 
+import inspect
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -9,14 +10,16 @@ import pandas as pd
 from torch import Tensor
 
 from heatcheck.benchmarks.heatmaps import Explained
-from heatcheck.metrics.boxes import boxes_from_heatmaps
-from heatcheck.metrics.curves import Curves, deletion, insertion
-from heatcheck.metrics.localization import localization_error
+from heatcheck.metrics.boxes import ALPHAS, Region, Threshold, boxes_from_heatmaps
+from heatcheck.metrics.curves import Curves, Spacing, deletion, insertion
+from heatcheck.metrics.localization import GroundTruth, localization_error
 from heatcheck.metrics.mass_rank import relevance_mass, relevance_rank
+from heatcheck.metrics.ordering import Ties
 from heatcheck.metrics.pointing import masks_of_boxes, pointing_game
 from heatcheck.metrics.pooling import POOLINGS, pool, resize_heatmaps
 from heatcheck.metrics.saliency_metric import saliency_metric
 from heatcheck.metrics.scoring import softmax_of
+from heatcheck.removal.fills import Fill, get_fill
 
 COLUMNS = ("image", "metric", "fill", "pooling", "alpha", "fraction", "value", "flag")
 # The pointing game's tolerance is 15 pixels at 224 (Zhang et al. 2016); it shrinks with the image.
@@ -30,17 +33,29 @@ class Choices(NamedTuple):
         pooling: How channels are joined for everything but mass and rank.
         deletion_fills: What replaces deleted pixels, one curve each.
         insertion_fill: What insertion starts from.
-        ties: Order of equal pixels; see ``metrics.curves.deletion``.
-        alphas: Thresholds of the boxes, as fractions of the map's maximum.
-        saliency_alphas: Thresholds of the saliency metric.
+        ties: Order of equal pixels; this and the next four as in ``metrics.curves.deletion``.
+        step: Pixels per step.
+        spacing: Spacing of a curve's points.
+        max_fraction: Share of the pixels changed in the end.
+        seed: Seed of random orders among equal pixels.
+        alphas: Thresholds of the boxes.
+        threshold: What a threshold is a fraction of; see ``metrics.boxes.boxes_from_heatmaps``.
+        region: Which pixels above it a box surrounds.
+        ground_truth: ``best`` overlap with one box, or with the ``union`` of all.
     """
 
     pooling: str
-    deletion_fills: tuple[str, ...]
-    insertion_fill: str
-    ties: str
-    alphas: tuple[float, ...]
-    saliency_alphas: tuple[float, ...]
+    deletion_fills: tuple[str, ...] = ()
+    insertion_fill: str = "blur"
+    ties: Ties = "stable"
+    step: int | None = None
+    spacing: Spacing = "uniform"
+    max_fraction: float = 1.0
+    seed: int = 0
+    alphas: tuple[float, ...] = ALPHAS
+    threshold: Threshold = "max"
+    region: Region = "tight"
+    ground_truth: GroundTruth = "best"
 
 
 def score_heatmaps(
@@ -96,13 +111,27 @@ def _curve_tables(
     shared: dict[str, Any] = {
         "targets": explained.data.targets[list(rows)].to(explained.device),
         "ties": choices.ties,
+        "step": choices.step,
+        "spacing": choices.spacing,
+        "max_fraction": choices.max_fraction,
+        "seed": choices.seed,
         "channels_last": explained.device.type == "cpu",
     }
-    runs = [("deletion", fill, partial(deletion, fill=fill)) for fill in choices.deletion_fills]
-    runs.append(("insertion", choices.insertion_fill, partial(insertion, fill=choices.insertion_fill)))
+    runs = []
+    for name in choices.deletion_fills:
+        runs.append(("deletion", name, partial(deletion, fill=_fill(explained, name, choices.seed))))
+    start = choices.insertion_fill
+    runs.append(("insertion", start, partial(insertion, fill=_fill(explained, start, choices.seed))))
     for metric, fill, run in runs:
         curves = run(softmax_of(explained.classifier.module), images, maps, **shared)
         yield from _curve_rows(ids, metric, fill, curves)
+
+
+def _fill(explained: Explained, name: str, seed: int) -> Fill:
+    """Fill called ``name`` with the run's seed and the classifier's normalization, where it takes them."""
+    known = {"seed": seed, **explained.classifier.normalization._asdict()}
+    options = inspect.signature(get_fill(name).function).parameters
+    return get_fill(name, **{key: value for key, value in known.items() if key in options})
 
 
 def _curve_rows(ids: Sequence[str], metric: str, fill: str, curves: Curves) -> Iterable[pd.DataFrame]:
@@ -135,15 +164,18 @@ def _box_tables(
         images,
         maps,
         targets=data.targets.to(explained.device),
-        alpha=choices.saliency_alphas,
+        alpha=choices.alphas,
+        threshold=choices.threshold,
+        region=choices.region,
     )
     tables = [
         _rows(data.ids, "saliency-metric", values, flags, alpha=alpha)
-        for alpha, values, flags in zip(choices.saliency_alphas, saliency.values, saliency.flags, strict=True)
+        for alpha, values, flags in zip(choices.alphas, saliency.values, saliency.flags, strict=True)
     ]
     if data.boxes is None:
         return tables
-    found = localization_error(boxes_from_heatmaps(maps, choices.alphas), data.boxes)
+    boxes = boxes_from_heatmaps(maps, choices.alphas, threshold=choices.threshold, region=choices.region)
+    found = localization_error(boxes, data.boxes, mode=choices.ground_truth)
     tables += [
         _rows(data.ids, "iou", ious, flags, alpha=alpha)
         for alpha, ious, flags in zip(choices.alphas, found.ious, found.flags, strict=True)

@@ -1,16 +1,17 @@
 """From scores per image to the chapter's tables: means with paired intervals, ranks, chosen thresholds."""
 
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from heatcheck.attribution.registry import get_method
 from heatcheck.benchmarks.deletion import DEFAULT_ALPHA, Results, Settings
+from heatcheck.metrics.flags import FLAGS, OK
 from heatcheck.metrics.localization import choose_alpha
 from heatcheck.metrics.resampling import mean_intervals
-from heatcheck.metrics.statistics import average_ranks
+from heatcheck.metrics.statistics import average_ranks, summarize
 
 LOCALIZATION = "localization error"
 # Which direction of each score is better; every table and axis says so.
@@ -52,8 +53,8 @@ class Score(NamedTuple):
 
 
 def all_scores(results: Results) -> list[Score]:
-    """Every score of a run, data set by data set, each with the methods in the order of the settings."""
-    return [score for data in _data_sets(results) for score in _data_scores(results, data)]
+    """Every score of a run, each with the methods in the order of the settings."""
+    return list(_data_scores(results, results.settings.counted))
 
 
 def find_score(scores: list[Score], data: str, metric: str, fill: str | None = None) -> Score:
@@ -73,9 +74,9 @@ def score_table(scores: list[Score], *, seed: int = 0) -> pd.DataFrame:
     """Means of all methods with 95 % bootstrap intervals over images.
 
     Returns:
-        Columns ``data, metric, fill, method, setting, mean, low, high, rank, n, flagged, is_control,
-        better``; ``n`` images have a defined score, ``flagged`` maps were degenerate. Equal means share a
-        rank.
+        Columns ``data, metric, fill, method, setting, mean, low, high, median, rank, n, n_excluded,
+        flagged``, one count per flag, ``is_control, better``; ``n`` images have a defined score,
+        ``n_excluded`` have none, ``flagged`` maps were degenerate. Equal means share a rank.
     """
     return pd.concat([_summary(score, seed) for score in scores], ignore_index=True)
 
@@ -125,7 +126,8 @@ def alpha_table(results: Results, *, seed: int = 0) -> pd.DataFrame:
     chosen = _chosen_alphas(results, results.settings.counted, "iou")
     parts = []
     for method in results.settings.methods:
-        errors = _errors(ious[ious["method"] == method]).pivot(index="image", columns="alpha", values="value")
+        errors = _errors(ious[ious["method"] == method], results.settings.strict)
+        errors = errors.pivot(index="image", columns="alpha", values="value")
         mean, low, high = mean_intervals(errors.to_numpy(dtype=float), seed=seed)
         alphas = errors.columns.to_numpy(dtype=float)
         columns = {"alpha": alphas, "error": mean, "low": low, "high": high}
@@ -133,62 +135,9 @@ def alpha_table(results: Results, *, seed: int = 0) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def best_method(scores: list[Score], data: str, metric: str) -> str | None:
-    """Method with the best mean of ``metric``, controls left out; None where it is nowhere defined."""
-    known = [score for score in scores if (score.data, score.metric) == (data, metric)]
-    means = known[0].values.mean().dropna() if known else pd.Series(dtype=float)
-    means = means[[method for method in means.index if not is_control(method)]]
-    if means.empty:
-        return None
-    return str(means.idxmin() if BETTER[metric] == "lower" else means.idxmax())
-
-
-def quotable(results: Results, scores: list[Score]) -> dict[str, Any]:
-    """Numbers and names that the chapter's prose quotes, all of the counted images.
-
-    Returns:
-        Counts of images and methods, ``best`` method by metric, and ``beaten_by_control``: by metric, how
-        many methods have a worse mean than the best control.
-    """
-    data, settings = results.settings.counted, results.settings
-    counted = [score for score in scores if score.data == data]
-    metrics = list(dict.fromkeys(score.metric for score in counted))
-    methods = [method for method in settings.methods if not is_control(method)]
-    best = {metric: best_method(counted, data, metric) or "no method (not measured)" for metric in BETTER}
-    beaten = {metric: _beaten(find_score(counted, data, metric), methods) for metric in metrics}
-    return {
-        "n_images": len(find_score(counted, data, "deletion").values),
-        "n_heldout": results.heldout["image"].nunique() if len(results.heldout) else 0,
-        "n_wrong": results.n_wrong,
-        "n_methods": len(methods),
-        "default_alpha": DEFAULT_ALPHA,
-        "best": best,
-        "beaten_by_control": beaten,
-        "best_localizer": best_localizer(scores, data),
-    }
-
-
-def best_localizer(scores: list[Score], data: str) -> str:
-    """Method with the smallest localization error on ``data``; without boxes, the best one by deletion."""
-    best = best_method(scores, data, LOCALIZATION) or best_method(scores, data, "deletion")
-    return best or str(scores[0].values.columns[0])
-
-
 def is_control(method: str) -> bool:
     """Whether ``method`` looks at no model."""
     return get_method(method).family == "control"
-
-
-def _beaten(score: Score, methods: list[str]) -> int:
-    """How many of ``methods`` have a worse mean than the best control; 0 without controls."""
-    sign = 1 if BETTER[score.metric] == "lower" else -1
-    means = sign * score.values.mean()
-    controls = [method for method in means.index if is_control(str(method))]
-    return int((means[methods] > means[controls].min()).sum()) if controls else 0
-
-
-def _data_sets(results: Results) -> list[str]:
-    return list(dict.fromkeys([results.settings.shown, results.settings.counted]))
 
 
 def _data_scores(results: Results, data: str) -> Iterator[Score]:
@@ -210,9 +159,13 @@ def _data_scores(results: Results, data: str) -> Iterator[Score]:
             chosen = _chosen_alphas(results, data, column)
             kept = rows[rows["alpha"] == rows["method"].map(chosen)]
             settings = {method: f"alpha {alpha:.2f}" for method, alpha in chosen.items()}
-            yield _score(results, data, metric, _errors(kept) if column == "iou" else kept, settings=settings)
+            if column == "iou":
+                kept = _errors(kept, results.settings.strict)
+            yield _score(results, data, metric, kept, settings=settings)
     if len(rows := table[table["metric"] == "pointing-game"]):
-        yield _score(results, data, "pointing-game", rows)
+        # The game is the mean over classes of their shares of hits, which is a weighted mean of images.
+        weighted = rows.assign(value=rows["value"] * _class_weights(rows))
+        yield _score(results, data, "pointing-game", weighted)
     for metric in ("relevance-mass", "relevance-rank"):
         rows = table[table["metric"] == metric]
         if len(rows):
@@ -251,9 +204,12 @@ def _summary(score: Score, seed: int) -> pd.DataFrame:
             "mean": mean,
             "low": low,
             "high": high,
+            "median": [summarize(score.values[method]).median for method in methods],
             "rank": average_ranks(mean, best="low" if better == "lower" else "high"),
             "n": score.values.notna().sum().to_numpy(),
+            "n_excluded": score.values.isna().sum().to_numpy(),
             "flagged": (score.flags != "ok").sum().to_numpy(),
+            **{f"n_{flag}": (score.flags == flag).sum().to_numpy() for flag in FLAGS if flag != OK},
             "is_control": [is_control(method) for method in methods],
             "better": better,
         }
@@ -263,13 +219,28 @@ def _summary(score: Score, seed: int) -> pd.DataFrame:
 def _chosen_alphas(results: Results, data: str, column: str) -> dict[str, float]:
     """Threshold of each method: best on the held-out images, or the default where there are none."""
     methods = results.settings.methods
+    # Multiples of the mean and fractions of the maximum have different grids.
+    default = 1.0 if results.settings.threshold == "mean" else DEFAULT_ALPHA
     if data != results.settings.counted or not len(results.heldout):
-        return dict.fromkeys(methods, DEFAULT_ALPHA)
+        return dict.fromkeys(methods, default)
     rows = results.heldout[results.heldout["metric"] == column]
-    means = (_errors(rows) if column == "iou" else rows).groupby(["method", "alpha"])["value"].mean()
-    return {
-        method: choose_alpha(means[method].index.tolist(), means[method].tolist()).alpha for method in methods
-    }
+    if column == "iou":
+        rows = _errors(rows, results.settings.strict)
+    means = rows.groupby(["method", "alpha"])["value"].mean()
+    chosen = dict.fromkeys(methods, default)
+    for method in methods:
+        if means[method].notna().any():
+            chosen[method] = choose_alpha(means[method].index.tolist(), means[method].tolist()).alpha
+    return chosen
+
+
+def _class_weights(rows: pd.DataFrame) -> pd.Series:
+    """Weight of each row so that every class counts the same in its method's mean."""
+    counted = rows[rows["value"].notna()]
+    sizes = counted.groupby(["method", "target"])["value"].transform("size")
+    totals = counted.groupby("method")["value"].transform("size")
+    classes = counted.groupby("method")["target"].transform("nunique")
+    return (totals / (classes * sizes)).reindex(rows.index)
 
 
 def _best_poolings(rows: pd.DataFrame) -> dict[str, str]:
@@ -280,10 +251,11 @@ def _best_poolings(rows: pd.DataFrame) -> dict[str, str]:
     return {str(method): str(pooling) for method, pooling in best.items()}
 
 
-def _errors(ious: pd.DataFrame) -> pd.DataFrame:
+def _errors(ious: pd.DataFrame, strict: bool) -> pd.DataFrame:
     """Overlaps turned into errors: 1 where the object is not found, NaN where that is undefined."""
     value = ious["value"].to_numpy(dtype=float)
-    return ious.assign(value=np.where(np.isnan(value), np.nan, (value < MIN_IOU).astype(float)))
+    lost = value <= MIN_IOU if strict else value < MIN_IOU
+    return ious.assign(value=np.where(np.isnan(value), np.nan, lost.astype(float)))
 
 
 def _rows(scores: pd.DataFrame, data: str, metric: str) -> pd.DataFrame:

@@ -113,7 +113,10 @@ def agree(
 
 
 def findings_table(findings: Sequence[Finding]) -> pd.DataFrame:
-    """Findings as a table, one row each, with the interval as text."""
+    """Findings as a table, one row each, with the interval as text; without findings, one row says so."""
+    if not findings:
+        nothing = "No statement is about the methods of this run."
+        return pd.DataFrame([dict.fromkeys([*Finding._fields, "interval"], "") | {"statement": nothing}])
     table = pd.DataFrame(findings, columns=list(Finding._fields))
     interval = [f"{row.estimate:+.3f} [{row.low:+.3f}, {row.high:+.3f}]" for row in findings]
     return table.assign(interval=interval)

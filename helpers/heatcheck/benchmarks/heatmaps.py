@@ -19,18 +19,35 @@ from heatcheck.runtime.store import ResultsStore
 
 # Images per cell: small enough that a stopped run loses little, large enough to fill a device.
 SHARD = 64
+# What makes a heatmap: the methods, the models, and how both are called.
+_CODE = ("heatcheck.attribution.catalog", "heatcheck.models.catalog", "heatcheck.benchmarks.heatmaps")
 
 
 class Explained(NamedTuple):
     """What is explained: images, the classifier they are shown to, and where.
 
-    ``images`` ``(N, 3, H, W)`` are normalized and on ``device``, as is the classifier.
+    ``images`` ``(N, 3, H, W)`` are normalized and on ``device``, as is the classifier. ``random_ids`` name
+    the streams of random numbers of stochastic methods; by default those of the images' contents.
     """
 
     data: LabelledImages
     classifier: Classifier
     images: Tensor
     device: torch.device
+    random_ids: tuple[int, ...] | None = None
+
+    def shards(self) -> "list[Explained]":
+        """The same images in pieces of at most ``SHARD``, each with memory of its own."""
+        starts = range(0, len(self.data), SHARD)
+        pieces = [range(start, min(start + SHARD, len(self.data))) for start in starts]
+        return [
+            self._replace(
+                data=self.data.take(rows),
+                images=self.images[rows.start : rows.stop].clone(),
+                random_ids=self.random_ids and self.random_ids[rows.start : rows.stop],
+            )
+            for rows in pieces
+        ]
 
 
 class MethodRequest(NamedTuple):
@@ -71,7 +88,7 @@ def heatmap_cells(
     """
     common = {
         "kind": "heatmaps",
-        "code": code_fingerprint("heatcheck.attribution.catalog"),
+        "code": [code_fingerprint(module) for module in _CODE],
         "libraries": library_versions(),
         "data": explained.data.name,
         "model": explained.classifier.name,
@@ -84,12 +101,14 @@ def heatmap_cells(
     ids = content_ids(explained.images)
     targets = explained.data.targets.tolist()
     shards = [range(start, min(start + SHARD, len(ids))) for start in range(0, len(ids), SHARD)]
+    streams = explained.random_ids
     return [
         {
             **common,
             "rows": list(rows),
             "images": [ids[row] for row in rows],
             "targets": [targets[row] for row in rows],
+            **({} if streams is None else {"random_ids": [streams[row] for row in rows]}),
         }
         for rows in shards
     ]
@@ -111,7 +130,8 @@ def compute_heatmaps(explained: Explained, request: MethodRequest, cell: Mapping
     rows = cell["rows"]
     images = explained.images[rows]
     targets = explained.data.targets[rows].to(images.device)
-    generator = CounterGenerator.for_images(images, cell["seed"])
+    streams = cell.get("random_ids")
+    generator = CounterGenerator(cell["seed"], tuple(streams) if streams else content_ids(images))
     options = method_options(request, explained.classifier)
     maps = attribute(
         request.name, explained.classifier.module, images, targets, generator=generator, **options

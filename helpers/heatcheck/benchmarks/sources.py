@@ -1,13 +1,16 @@
 """The images a benchmark explains, by the name of their data set."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from heatcheck.data.batch import LabelledImages
+from heatcheck.data.cache import cache_folder
+from heatcheck.data.decoded import decode_once
 from heatcheck.data.imagenet import ImageNetValidation, read_imagenet
 from heatcheck.data.imagenet_labels import read_blacklist
 from heatcheck.data.photographs import photographs
@@ -35,12 +38,14 @@ class Sizes(NamedTuple):
 class Images(NamedTuple):
     """Images to test on, and those held out for choosing thresholds (None where there are none).
 
-    ``n_wrong`` test images were left out because the classifier gets them wrong.
+    ``n_wrong`` images were left out because the classifier gets them wrong; ``selection`` says how images
+    were drawn from an archive, with the SHA-256 of both lists.
     """
 
     test: LabelledImages
     heldout: LabelledImages | None
     n_wrong: int
+    selection: Mapping[str, int | str] = MappingProxyType({})
 
 
 def load_images(name: str, classifier: Classifier, sizes: Sizes, device: torch.device) -> Images:
@@ -96,8 +101,10 @@ def _metal_color(classifier: Classifier, sizes: Sizes, device: torch.device) -> 
 def _photographs(classifier: Classifier, sizes: Sizes, device: torch.device) -> Images:
     # Six pictures are shown, not counted: they are explained for their class even where it is not top-1.
     data = photographs(classifier.size, classifier.preprocessing)
+    if sizes.test > len(data):
+        raise ValueError(f"there are {len(data)} photographs, {sizes.test} were asked for")
     wrong = int((predict(classifier, data.images, device) != data.targets).sum())
-    return Images(data.take(range(min(sizes.test, len(data)))), None, wrong)
+    return Images(data.take(range(sizes.test)), None, wrong)
 
 
 def _archive(
@@ -120,10 +127,12 @@ def _select(
 ) -> Images:
     mode, side = classifier.preprocessing, classifier.size
     rows = range(len(archive))
+    decoded = decode_once(archive.ids, archive.paths, cache_folder() / "decoded", mode=mode, size=side)
+    blocks = [rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)]
     predictions = torch.cat(
         [
-            predict(classifier, archive.load(rows[start : start + _BLOCK], mode, side).images, device)
-            for start in progress(range(0, len(rows), _BLOCK), label="selecting images")
+            predict(classifier, decoded.images(block), device)
+            for block in progress(blocks, label="classifying images")
         ]
     )
     visible = None
@@ -140,7 +149,8 @@ def _select(
         blacklist=read_blacklist(listed) if listed else frozenset(),
     )
     heldout = archive.load(chosen.held_out, mode, side) if sizes.heldout else None
-    return Images(archive.load(chosen.test, mode, side), heldout, chosen.n_wrong)
+    facts = {key: value for key, value in chosen._asdict().items() if isinstance(value, int | str)}
+    return Images(archive.load(chosen.test, mode, side), heldout, chosen.n_wrong, facts)
 
 
 _LOADERS: dict[str, Callable[[Classifier, Sizes, torch.device], Images]] = {

@@ -226,7 +226,7 @@ def _scores_panel(axis: Axes, rows: pd.DataFrame, title: str) -> None:
         axis.plot(row["mean"], place, "o", color=color, markerfacecolor=face, markersize=4.5)
         if row["flagged"]:
             axis.annotate(
-                f"{int(row['flagged'])} of {int(row['n'])}",
+                f"{int(row['flagged'])} of {int(row['n'] + row.get('n_excluded', 0))}",
                 (1.015, place),
                 xycoords=("axes fraction", "data"),
                 ha="left",

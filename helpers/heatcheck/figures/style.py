@@ -19,7 +19,7 @@ ACCENT = "#c8421f"
 SEQUENTIAL = "rocket_r"  # positive heatmaps: light where nothing is, dark where the map is high
 DIVERGING = "vlag"  # signed heatmaps: blue below zero, white at zero, red above
 
-CONTROLS = ("random", "random-blocks", "sobel", "centre", "constant")
+CONTROLS = ("random", "random-blocks", "sobel", "centre", "centre-box", "constant")
 
 
 class Look(NamedTuple):
@@ -53,10 +53,17 @@ _LOOKS = {
     "rise": Look("#8f3f00", "s", _DASH),
     "lime": Look("#f0894a", "D", _DASHDOT),
     "meaningful-perturbation": Look("#b5482b", "^", _DOT),
+    # Variants share the hue of their base: generative ones are lighter and dashed.
+    "sliding-patch-g": Look("#f29a4b", "v", _DASH),
+    "lime-g": Look("#f3b083", "d", _DASH),
+    "meaningful-perturbation-g": Look("#dc8b75", "<", _DASH),
+    "mp-fong": Look("#842c16", ">", _DASHDOT),
+    "extremal-perturbation": Look("#5c1f2e", "p", "-"),
     "random": Look("#6f6f78", "x", _DOT),
     "random-blocks": Look("#7f7f88", "+", _DOT),
     "sobel": Look("#55555e", "1", _DOT),
     "centre": Look("#63636c", "2", _DOT),
+    "centre-box": Look("#7a7a83", "4", _DOT),
     "constant": Look("#8d8d96", "3", _DOT),
 }
 # Own methods take one of these by the hash of their name: the same in every figure and every run.

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 def count_classes(model: object) -> int | None:
     """Number of classes ``K`` the model scores, as far as it can be told without running it.
 
-    Taken from an integer attribute ``n_classes`` or ``num_classes``, else from the last linear layer.
+    Taken from an integer attribute ``n_classes`` or ``num_classes``, else from a last layer that is linear.
     """
     for name in ("n_classes", "num_classes"):
         count = getattr(model, name, None)
@@ -15,8 +15,9 @@ def count_classes(model: object) -> int | None:
             return count
     if not isinstance(model, nn.Module):
         return None
-    linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
-    return linear[-1].out_features if linear else None
+    weighted = [module for module in model.modules() if list(module.parameters(recurse=False))]
+    last = weighted[-1] if weighted else None
+    return last.out_features if isinstance(last, nn.Linear) else None
 
 
 def check_targets(targets: Tensor, n_images: int, n_classes: int | None) -> None:

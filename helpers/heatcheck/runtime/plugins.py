@@ -57,6 +57,18 @@ def load_entry_points(registries: Registries = ()) -> None:
             _LOADED_POINTS.add((group, point.value))
 
 
+def plugin_module(path: str | Path) -> str:
+    """Name of the module that a plug-in file becomes; what it defines says it in ``__module__``."""
+    file = Path(path).expanduser().resolve()
+    return f"heatcheck_plugin_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
+
+
+def entry_point_packages() -> list[str]:
+    """Installed packages with entry points of ours, ``name==version``, sorted."""
+    points = [point for group in GROUPS for point in importlib.metadata.entry_points(group=group)]
+    return sorted({f"{point.dist.name}=={point.dist.version}" for point in points if point.dist})
+
+
 def loaded_plugins() -> Mapping[Path, str]:
     """Files loaded so far, each with the hash of its content: what a result's key must hold."""
     return dict(_LOADED)
@@ -74,7 +86,7 @@ def _load_file(path: Path, registries: Registries) -> None:
             f"plug-in {path} has changed since it was loaded; start a new process to load it again"
         )
     with _all_or_nothing(registries):
-        _execute(path, f"heatcheck_plugin_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}")
+        _execute(path, plugin_module(path))
     _LOADED[file] = digest
 
 

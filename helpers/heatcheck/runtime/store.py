@@ -40,8 +40,8 @@ class ResultsStore:
             self.root.mkdir(parents=True, exist_ok=True)
             if not marker.exists():
                 _write(marker, json.dumps({"format": FORMAT}).encode())
-            found = json.loads(marker.read_text(encoding="utf-8")).get("format")
-        except (OSError, ValueError) as error:
+            found = json.loads(marker.read_text(encoding="utf-8"))["format"]
+        except (OSError, ValueError, TypeError, KeyError) as error:
             raise StoreError(
                 f"cannot use {self.root} as a results store: {error}; name a folder you may write"
             ) from error
