@@ -6,8 +6,11 @@ from functools import partial
 
 import pytest
 import torch
+import torch.nn.functional as F
 from tests.benchmarks.peers.case import Case, Sides, relative_difference, run_case
-from tests.benchmarks.peers.measure import compare, extra_memory
+from tests.benchmarks.peers.fill_peers import FOUR, ROAD, Stencil, impute
+from tests.benchmarks.peers.measure import Comparison, Effort, compare, extra_memory
+from tests.benchmarks.peers.report import FILL_HEADER, SPEED_HEADER, fill_table, speed_table
 from torch import Tensor
 
 GLIBC = platform.libc_ver()[0] == "glibc"
@@ -71,3 +74,31 @@ def test_answers_that_compare_nothing_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         relative_difference(torch.tensor(ours), torch.tensor(theirs))
+
+
+def test_what_four_images_cost_is_told_per_image_and_the_ratio_stays() -> None:
+    row = run_case(case_of(torch.ones(1), torch.ones(1)), 1)
+    row = row._replace(
+        case=row.case._replace(n_images=4),
+        comparison=Comparison(Effort(2.0, 2.0), Effort(6.0, 6.0), 3.0, 3.0, 3.0, 3.0),
+    )
+    per_image, per_call = fill_table([row])[1], speed_table([row])[1]
+    found = [per_image[FILL_HEADER.index(f"{side}, CPU s per image")] for side in ("ours", "peer")]
+    assert found == ["0.5000", "1.5000"]
+    assert per_image[FILL_HEADER.index("ratio (CPU)")] == per_call[SPEED_HEADER.index("speedup (CPU)")]
+
+
+@pytest.mark.parametrize("stencil", [FOUR, ROAD], ids=["four neighbors", "eight neighbors"])
+def test_imputed_pixels_are_the_weighted_mean_of_the_neighbors_they_have(stencil: Stencil) -> None:
+    generator = torch.Generator().manual_seed(0)
+    images = torch.rand((2, 3, 7, 9), generator=generator, dtype=torch.float64)
+    holes = torch.rand((2, 1, 7, 9), generator=generator) < 0.6
+    holes[:, :, 0, 0], holes[:, :, 3, 3] = True, False
+    found = impute(images, holes, stencil)
+    kernel = torch.zeros(1, 1, 3, 3, dtype=torch.float64)
+    for (down, across), weight in stencil.items():
+        kernel[0, 0, 1 + down, 1 + across] = weight
+    total = F.conv2d(found.flatten(0, 1)[:, None], kernel, padding=1).view_as(found)
+    present = F.conv2d(torch.ones(1, 1, 7, 9, dtype=torch.float64), kernel, padding=1)
+    torch.testing.assert_close(found, torch.where(holes, total / present, images))
+    assert float(kernel.sum()) == pytest.approx(1)

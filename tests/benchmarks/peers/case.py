@@ -34,6 +34,7 @@ class Case(NamedTuple):
         build: Makes the inputs and both calls.
         tolerance: Largest difference allowed, as a share of the peer's largest value.
         target: Speedup to be reached; None where none is set.
+        n_images: Images per call, where cost is told per image; None where it is told per call.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Case(NamedTuple):
     build: Callable[[], Sides]
     tolerance: float
     target: float | None = None
+    n_images: int | None = None
 
 
 class Row(NamedTuple):

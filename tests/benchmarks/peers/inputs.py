@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from heatcheck.models.resnet8 import ResNet8
+from heatcheck.removal.color import round_to_bytes
 
 N_CLASSES = 10
 
@@ -37,6 +39,15 @@ def make_problem(make_model: Callable[[], nn.Module], shape: tuple[int, int, int
         images, targets = torch.randn(shape), torch.randint(N_CLASSES, (n,))
         ranks = torch.stack([torch.randperm(height * width) for _ in range(n)])
     return Problem(model, images, targets, ranks.view(n, height, width).double() / (height * width))
+
+
+def make_pictures(n: int, side: int) -> Tensor:
+    """Images ``(n, 3, side, side)`` of patches that run into each other, colors of 8 bits in [0, 1]."""
+    generator = torch.Generator().manual_seed(7)
+    coarse = torch.rand((n, 3, 9, 9), generator=generator)
+    smooth = F.interpolate(coarse, size=(side, side), mode="bilinear", align_corners=False)
+    grain = 0.02 * torch.randn((n, 3, side, side), generator=generator)
+    return round_to_bytes((smooth + grain).clamp(0, 1))
 
 
 def make_linear(channels: int, side: int) -> nn.Module:

@@ -43,6 +43,37 @@ METRICS = {
 }
 
 
+# Name, model, shape of the images, pixels per step. Where there are at least as many images as go through the
+# model at once (64, or 14 of 224²), our curves run side by side; else one image's steps share a pass.
+DELETIONS: list[tuple[str, Callable[[], nn.Module], tuple[int, int, int, int], int]] = [
+    ("linear model, 64 gray images of 28², 28 steps", partial(make_linear, 1, 28), (64, 1, 28, 28), 28),
+    (
+        "pooled linear model, 32 colored images of 48², 36 steps",
+        partial(make_pooled, 3, 48),
+        (32, 3, 48, 48),
+        64,
+    ),
+    (
+        "pooled linear model, 64 colored images of 48², 36 steps",
+        partial(make_pooled, 3, 48),
+        (64, 3, 48, 48),
+        64,
+    ),
+    (
+        "pooled linear model, 8 gray images of 224², 28 steps",
+        partial(make_pooled, 1, 224),
+        (8, 1, 224, 224),
+        1792,
+    ),
+    (
+        "pooled linear model, 14 gray images of 224², 28 steps",
+        partial(make_pooled, 1, 224),
+        (14, 1, 224, 224),
+        1792,
+    ),
+]
+
+
 def quantus_cases() -> list[Case]:
     """All cases against Quantus."""
     version = f"Quantus {quantus.__version__}"
@@ -53,30 +84,10 @@ def quantus_cases() -> list[Case]:
         title, build = f"relevance {name}, {maps}", partial(_localization, name)
         found.append(Case(title, version, partial(build, whole=True), 1e-6, metric.target))
         found.append(Case(title, f"{version}, formula without checks", partial(build, whole=False), 1e-6))
-    return [
-        *found,
-        Case(
-            "deletion, linear model, 64 gray images of 28², 28 steps",
-            flipping,
-            partial(_deletion, partial(make_linear, 1, 28), (64, 1, 28, 28), 28),
-            1e-5,
-            5.0,
-        ),
-        Case(
-            "deletion, pooled linear model, 32 colored images of 48², 36 steps",
-            flipping,
-            partial(_deletion, partial(make_pooled, 3, 48), (32, 3, 48, 48), 64),
-            1e-5,
-            5.0,
-        ),
-        Case(
-            "deletion, pooled linear model, 8 gray images of 224², 28 steps",
-            flipping,
-            partial(_deletion, partial(make_pooled, 1, 224), (8, 1, 224, 224), 1792),
-            1e-5,
-            5.0,
-        ),
-    ]
+    for name, make_model, shape, step in DELETIONS:
+        build = partial(_deletion, make_model, shape, step)
+        found.append(Case(f"deletion, {name}", flipping, build, 1e-5, 5.0))
+    return found
 
 
 def _localization(name: str, *, whole: bool) -> Sides:

@@ -12,7 +12,7 @@ from tests.benchmarks.peers.case import Row
 from tests.benchmarks.peers.memory_cases import BUDGET_MB, MemoryRow
 
 Table = list[list[str]]
-PACKAGES = ("torch", "numpy", "captum", "quantus")
+PACKAGES = ("torch", "numpy", "scipy", "scikit-image", "captum", "quantus", "lime", "opencv-python-headless")
 SPEED_HEADER = [
     "case",
     "peer",
@@ -28,12 +28,30 @@ SPEED_HEADER = [
     "target",
     "reached",
 ]
+FILL_HEADER = [
+    "fill",
+    "peer",
+    "answers",
+    "difference",
+    "ours, CPU s per image",
+    "peer, CPU s per image",
+    "ratio (CPU)",
+    "of the pairs",
+    "ratio (wall)",
+    "ours, extra MB",
+    "peer, extra MB",
+]
 MEMORY_HEADER = ["method", "steps or samples", "ours, extra MB", "captum, extra MB", "target, MB", "reached"]
 
 
 def speed_table(rows: Sequence[Row]) -> Table:
     """One line per case, header first."""
     return [SPEED_HEADER, *(_speed_line(row) for row in rows)]
+
+
+def fill_table(rows: Sequence[Row]) -> Table:
+    """One line per case whose cost is told per image, header first; memory is that of the whole call."""
+    return [FILL_HEADER, *(_fill_line(row) for row in rows)]
 
 
 def memory_table(rows: Sequence[MemoryRow]) -> Table:
@@ -95,6 +113,24 @@ def _speed_line(row: Row) -> list[str]:
         _megabytes(row.theirs_memory),
         "" if case.target is None else f">= {case.target:.3g}",
         _verdict(row.reached),
+    ]
+
+
+def _fill_line(row: Row) -> list[str]:
+    case, result = row.case, row.comparison
+    n_images = case.n_images or 1
+    return [
+        case.name,
+        case.peer,
+        "equal" if row.agrees else "DIFFER",
+        f"{row.difference:.0e}",
+        f"{result.ours.cpu / n_images:.4f}",
+        f"{result.theirs.cpu / n_images:.4f}",
+        f"{result.speedup:.2f}",
+        f"{result.lowest:.2f} to {result.highest:.2f}",
+        f"{result.wall_speedup:.2f}",
+        _megabytes(row.ours_memory),
+        _megabytes(row.theirs_memory),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Speed and memory beside captum, Quantus and a plain loop: ``make bench``.
+"""Speed and memory beside captum, Quantus, lime, other libraries and plain loops: ``make bench``.
 
 Times are reported, never asserted. The exit code is 1 only if answers that must be equal differ.
 """
@@ -13,12 +13,22 @@ import torch
 import typer
 from tests.benchmarks.peers.captum_cases import captum_cases
 from tests.benchmarks.peers.case import Case, Row, run_case
+from tests.benchmarks.peers.fill_cases import fill_cases
+from tests.benchmarks.peers.lime_cases import lime_cases
 from tests.benchmarks.peers.memory_cases import memory_rows
 from tests.benchmarks.peers.quantus_cases import quantus_cases
-from tests.benchmarks.peers.report import conditions, memory_table, speed_table, to_markdown, write_csv
+from tests.benchmarks.peers.report import (
+    conditions,
+    fill_table,
+    memory_table,
+    speed_table,
+    to_markdown,
+    write_csv,
+)
 from tests.benchmarks.peers.rise_cases import rise_cases
 
 OUT = Path("_build/bench")
+TABLES = ("speed", "fills", "memory")
 log = logging.getLogger("bench")
 
 
@@ -27,7 +37,7 @@ def main(
     only: Annotated[str, typer.Option(help="Only the cases whose name or peer has this text.")] = "",
     memory: Annotated[bool, typer.Option(help="Measure memory at several counts too.")] = True,
 ) -> None:
-    """Compare with the peers, show two tables and write them to ``_build/bench``."""
+    """Compare with the peers, show tables and write them to ``_build/bench``."""
     torch.set_num_threads(1)
     # Only this log: the peers would otherwise spend their time on theirs.
     log.addHandler(logging.StreamHandler())
@@ -41,11 +51,17 @@ def main(
     head = conditions(pairs)
     log.info(head)
     rows = [_logged(case, pairs) for case in cases]
-    tables = {"speed": speed_table(rows)}
+    tables = {}
+    if per_call := [row for row in rows if row.case.n_images is None]:
+        tables["speed"] = speed_table(per_call)
+    if per_image := [row for row in rows if row.case.n_images is not None]:
+        tables["fills"] = fill_table(per_image)
     if memory:
         tables["memory"] = memory_table(memory_rows())
 
     OUT.mkdir(parents=True, exist_ok=True)
+    for name in TABLES:
+        (OUT / f"{name}.csv").unlink(missing_ok=True)  # of an earlier run, of other cases
     for name, table in tables.items():
         write_csv(table, OUT / f"{name}.csv")
     text = "\n".join([head, "", *(to_markdown(table) for table in tables.values())])
@@ -57,7 +73,7 @@ def main(
 
 def all_cases() -> list[Case]:
     """All cases, in the order of the table."""
-    return [*quantus_cases(), *rise_cases(), *captum_cases()]
+    return [*quantus_cases(), *rise_cases(), *captum_cases(), *lime_cases(), *fill_cases()]
 
 
 def _logged(case: Case, pairs: int) -> Row:
