@@ -410,6 +410,6 @@ record(
 ## At paper scale
 
 `heatcheck run deletion --preset paper` explains 1000 validation images of ImageNet with a ResNet-50, chooses thresholds on 1000 others, and uses the published step of 1792 pixels.
-It needs the folder of the images and boxes in `HEATCHECK_IMAGENET`; `heatcheck data` says how it must be laid out.
+It needs the folder of the images and boxes in `HEATCHECK_IMAGENET`; `heatcheck data imagenet` says how it must be laid out.
 For scenes without boxes there is Places365: `-p counted='"places365"' -p counted_model='"torchvision/resnet50"' -p weights='{"torchvision/resnet50" = "resnet50_places365.pth.tar"}' -p n_classes='{"torchvision/resnet50" = 365}'`.
 """

@@ -140,22 +140,13 @@ def models(plugin: Plugins = None) -> None:
 
 
 @app.command()
-def data() -> None:
-    """List all data sets: what is here, and where the others are looked for."""
-    from heatcheck.data.catalog import describe  # noqa: PLC0415
+def data(
+    name: Annotated[str | None, typer.Argument(help="Show one data set in full.", metavar="[NAME]")] = None,
+) -> None:
+    """List all data sets: what is here, and where the others are looked for; with a name, all about one."""
+    from heatcheck.publish.listing import data_text  # noqa: PLC0415
 
-    rows = [
-        (
-            item.name,
-            item.kind,
-            "any" if item.n is None else str(item.n),
-            "yes" if item.present else "no",
-            item.licence,
-            item.where,
-        )
-        for item in describe()
-    ]
-    typer.echo(format_table(("data set", "kind", "images", "present", "licence", "where"), rows))
+    typer.echo(data_text(name))
 
 
 @app.command()

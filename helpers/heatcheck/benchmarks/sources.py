@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from heatcheck.data.batch import LabelledImages
 from heatcheck.data.cache import cache_folder
+from heatcheck.data.catalog import IMAGENET_BLACKLIST, IMAGENET_ROOT, PLACES365_ROOT, archive_root
 from heatcheck.data.decoded import decode_once
 from heatcheck.data.imagenet import ImageNetValidation, read_imagenet
 from heatcheck.data.imagenet_labels import read_blacklist
@@ -22,9 +24,6 @@ from heatcheck.models.registry import Classifier
 from heatcheck.runtime.progress import progress
 
 Split = Literal["test", "heldout"]
-# Environment variables that name the folders of data sets the user brings.
-ROOTS = {"imagenet": "HEATCHECK_IMAGENET", "places365": "HEATCHECK_PLACES365"}
-BLACKLIST = "HEATCHECK_IMAGENET_BLACKLIST"
 _BLOCK = 256
 
 
@@ -108,13 +107,10 @@ def _photographs(classifier: Classifier, sizes: Sizes, device: torch.device) -> 
 
 
 def _archive(
-    read: Callable[[str], ImageNetValidation | Places365Validation], name: str
-) -> Callable[..., Images]:
+    read: Callable[[Path], ImageNetValidation | Places365Validation], root: str
+) -> Callable[[Classifier, Sizes, torch.device], Images]:
     def load(classifier: Classifier, sizes: Sizes, device: torch.device) -> Images:
-        root = os.environ.get(ROOTS[name])
-        if not root:
-            raise FileNotFoundError(f"data set {name!r}: set {ROOTS[name]} to the folder that holds it")
-        return _select(read(root), classifier, sizes, device)
+        return _select(read(archive_root(root)), classifier, sizes, device)
 
     return load
 
@@ -138,7 +134,7 @@ def _select(
     visible = None
     if isinstance(archive, ImageNetValidation) and archive.boxes is not None:
         visible = archive.visible(rows, mode, side)
-    listed = os.environ.get(BLACKLIST)
+    listed = os.environ.get(IMAGENET_BLACKLIST)
     chosen = select_images(
         archive.ids,
         archive.targets,
@@ -156,6 +152,6 @@ def _select(
 _LOADERS: dict[str, Callable[[Classifier, Sizes, torch.device], Images]] = {
     "metal-color": _metal_color,
     "photographs": _photographs,
-    "imagenet": _archive(read_imagenet, "imagenet"),
-    "places365": _archive(read_places365, "places365"),
+    "imagenet": _archive(read_imagenet, IMAGENET_ROOT),
+    "places365": _archive(read_places365, PLACES365_ROOT),
 }

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from heatcheck.data.photographs import Photograph, photograph_list
+from heatcheck.data.photographs import Photograph, credits, photograph_list
 
 IMAGENET_ROOT = "HEATCHECK_IMAGENET"
 PLACES365_ROOT = "HEATCHECK_PLACES365"
+IMAGENET_BLACKLIST = "HEATCHECK_IMAGENET_BLACKLIST"
 
 
 class DataSet(NamedTuple):
@@ -22,6 +23,7 @@ class DataSet(NamedTuple):
         present: It can be used now.
         licence: Terms of the images.
         about: One sentence about it.
+        details: How an archive must be laid out, or whom to credit, line by line.
     """
 
     name: str
@@ -31,6 +33,19 @@ class DataSet(NamedTuple):
     present: bool
     licence: str
     about: str
+    details: tuple[str, ...] = ()
+
+
+_IMAGENET_LAYOUT = (
+    "images: ILSVRC2012_val_00000001.JPEG ... flat, or in one folder per WordNet id; in the folder itself,",
+    "  in val, or where the archives of the challenge and of its Kaggle edition unpack them",
+    "labels and boxes: LOC_val_solution.csv, or XML annotations in ILSVRC/Annotations/CLS-LOC/val",
+    f"blacklist (optional): {IMAGENET_BLACKLIST} names the file of 1762 numbers; without it all images count",
+)
+_PLACES365_LAYOUT = (
+    "images: Places365_val_00000001.jpg ... in val_256, val_large, val or the folder itself",
+    "labels: places365_val.txt and categories_places365.txt, in the folder or in filelist_places365-standard",
+)
 
 
 def describe() -> list[DataSet]:
@@ -76,6 +91,7 @@ def _photographs() -> DataSet:
         all(_is_there(item) for item in listed),
         licenses,
         "photographs with one box each, for illustration",
+        tuple(credits().splitlines()),
     )
 
 
@@ -92,7 +108,8 @@ def _imagenet() -> DataSet:
         50_000,
         IMAGENET_ROOT,
         "ImageNet terms of access",
-        "validation images of ILSVRC 2012, with boxes",
+        about="validation images of ILSVRC 2012, with boxes",
+        layout=_IMAGENET_LAYOUT,
     )
 
 
@@ -102,16 +119,19 @@ def _places365() -> DataSet:
         36_500,
         PLACES365_ROOT,
         "Places365 terms of use",
-        "validation images of Places365, without boxes",
+        about="validation images of Places365, without boxes",
+        layout=_PLACES365_LAYOUT,
     )
 
 
-def _archive(name: str, n: int, variable: str, licence: str, about: str) -> DataSet:
+def _archive(
+    name: str, n: int, variable: str, licence: str, *, about: str, layout: tuple[str, ...]
+) -> DataSet:
     try:
         where, present = str(archive_root(variable)), True
     except FileNotFoundError as error:
         where, present = str(error), False
-    return DataSet(name, "archive", n, where, present, licence, about)
+    return DataSet(name, "archive", n, where, present, licence, about, layout)
 
 
 _DATA_SETS: tuple[Callable[[], DataSet], ...] = (_metal_color, _photographs, _imagenet, _places365)
