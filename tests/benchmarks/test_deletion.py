@@ -195,11 +195,11 @@ def test_a_method_that_fails_later_keeps_what_was_finished(
     assert list((tmp_path / "store").glob("*.parquet"))
 
 
-def test_a_model_of_other_classes_is_refused(
+def test_a_model_that_does_not_know_a_photograph_s_class_is_refused(
     registered: None, settings: deletion.Settings, tmp_path: Path
 ) -> None:
     wrong = settings.model_copy(update={"shown_model": "resnet8-metal-color", "options": {}})
-    with pytest.raises(ValueError, match="resnet8-metal-color' knows 8 classes"):
+    with pytest.raises(ValueError, match="model 'resnet8-metal-color' knows no class 'espresso'"):
         deletion.run(wrong, ResultsStore(tmp_path))
 
 

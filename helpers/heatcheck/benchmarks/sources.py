@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -14,8 +15,9 @@ from heatcheck.data.cache import cache_folder
 from heatcheck.data.catalog import IMAGENET_BLACKLIST, IMAGENET_ROOT, PLACES365_ROOT, archive_root
 from heatcheck.data.decoded import decode_once
 from heatcheck.data.imagenet import ImageNetValidation, read_imagenet
+from heatcheck.data.imagenet_classes import imagenet_names
 from heatcheck.data.imagenet_labels import read_blacklist
-from heatcheck.data.photographs import photographs
+from heatcheck.data.photographs import photograph_list, photographs
 from heatcheck.data.places365 import Places365Validation, read_places365
 from heatcheck.data.rendered import metal_color
 from heatcheck.data.selection import select_images
@@ -100,6 +102,11 @@ def _metal_color(classifier: Classifier, sizes: Sizes, device: torch.device) -> 
 def _photographs(classifier: Classifier, sizes: Sizes, device: torch.device) -> Images:
     # Six pictures are shown, not counted: they are explained for their class even where it is not top-1.
     data = photographs(classifier.size, classifier.preprocessing)
+    if len(classifier.classes) != len(imagenet_names()):
+        # Not ImageNet's classes in ImageNet's order: find each photograph's class by its name.
+        names = {item.id: item.class_name for item in photograph_list()}
+        targets = [classifier.class_index(names[name]) for name in data.ids]
+        data = replace(data, targets=torch.tensor(targets, dtype=torch.int64))
     if sizes.test > len(data):
         raise ValueError(f"there are {len(data)} photographs, {sizes.test} were asked for")
     wrong = int((predict(classifier, data.images, device) != data.targets).sum())
