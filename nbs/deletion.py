@@ -89,7 +89,7 @@ memory: str | None = None  # extra memory to use, such as "512MB"
 ## What is explained
 
 Two sets of images take part.
-**Photographs** are shown: a real ImageNet classifier, {term}`EfficientNet-Lite0 <target>`, looks at six pictures that everybody can judge.
+**Photographs** are shown: a real ImageNet classifier, EfficientNet-Lite0, looks at six pictures that everybody can judge.
 Six pictures prove nothing, so the **counting** is done on rendered scenes: three to five objects of which exactly one is made of metal, and the class is *its* color.
 There the box and the mask of the object that decides the class are known to the pixel, and the rubber objects carry colors too, but wrong ones.
 
@@ -219,6 +219,7 @@ export_table(
     caption="Paired tests of the deletion scores.",
     label="tab:deletion-tests",
     columns=["method", "difference", "p", "p_holm", "n"],
+    digits=4,
 )
 
 # %% [markdown]

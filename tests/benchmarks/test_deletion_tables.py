@@ -165,4 +165,7 @@ def test_every_class_counts_the_same_in_the_pointing_game(results: deletion.Resu
     score = find_score(all_scores(results), "metal-color", "pointing-game")
     rows = results.scores.query("metric == 'pointing-game' and method == 'gradient'")
     by_class = rows.groupby("target")["value"].mean().mean()
-    assert score.values["gradient"].mean() == pytest.approx(by_class)
+    assert score.means()["gradient"] == pytest.approx(by_class)
+    low, high = score.intervals().low, score.intervals().high
+    assert np.nanmin(low) >= 0
+    assert np.nanmax(high) <= 1

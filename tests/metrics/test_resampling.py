@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from heatcheck.metrics.resampling import mean_intervals, rank_agreement, resampled_means
+from heatcheck.metrics.resampling import mean_intervals, rank_agreement, resampled_means, stratified_intervals
 from heatcheck.metrics.statistics import bootstrap_mean
 
 
@@ -61,3 +61,21 @@ def test_one_method_has_no_ranking() -> None:
         rank_agreement(np.zeros((3, 1)), np.zeros((3, 1)))
     with pytest.raises(ValueError, match="level"):
         mean_intervals(table(), level=1)
+
+
+def test_strata_count_the_same_whatever_their_size() -> None:
+    values = np.concatenate([np.zeros((30, 1)), np.ones((10, 1))])
+    found = stratified_intervals(values, np.repeat([0, 1], [30, 10]))
+    assert (found.mean, found.low, found.high) == (0.5, 0.5, 0.5)
+
+
+def test_one_stratum_is_the_plain_mean() -> None:
+    values = table()
+    found = stratified_intervals(values, np.zeros(len(values), dtype=np.int64))
+    for one, other in zip(found, mean_intervals(values), strict=True):
+        assert np.allclose(one, other)
+
+
+def test_a_stratum_without_a_value_does_not_count() -> None:
+    values = np.array([[np.nan], [1.0], [0.0]])
+    assert stratified_intervals(values, np.array([0, 1, 1])).mean == pytest.approx(0.5)

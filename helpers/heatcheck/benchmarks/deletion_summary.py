@@ -12,7 +12,7 @@ from heatcheck.metrics.statistics import paired_tests
 def best_method(scores: list[Score], data: str, metric: str) -> str | None:
     """Method with the best mean of ``metric``, controls left out; None where it is nowhere defined."""
     known = [score for score in scores if (score.data, score.metric) == (data, metric)]
-    means = known[0].values.mean().dropna() if known else pd.Series(dtype=float)
+    means = known[0].means().dropna() if known else pd.Series(dtype=float)
     means = means[[method for method in means.index if not is_control(method)]]
     if means.empty:
         return None
@@ -72,6 +72,6 @@ def paired_table(score: Score, *, seed: int = 0) -> pd.DataFrame:
 def _beaten(score: Score, methods: list[str]) -> int:
     """How many of ``methods`` have a worse mean than the best control; 0 without controls."""
     sign = 1 if BETTER[score.metric] == "lower" else -1
-    means = sign * score.values.mean()
+    means = sign * score.means()
     controls = [method for method in means.index if is_control(str(method))]
     return int((means[methods] > means[controls].min()).sum()) if controls else 0

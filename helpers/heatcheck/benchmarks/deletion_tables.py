@@ -10,7 +10,7 @@ from heatcheck.attribution.registry import get_method
 from heatcheck.benchmarks.deletion import DEFAULT_ALPHA, Results, Settings
 from heatcheck.metrics.flags import FLAGS, OK
 from heatcheck.metrics.localization import choose_alpha
-from heatcheck.metrics.resampling import mean_intervals
+from heatcheck.metrics.resampling import Intervals, mean_intervals, stratified_intervals
 from heatcheck.metrics.statistics import average_ranks, summarize
 
 LOCALIZATION = "localization error"
@@ -42,6 +42,8 @@ class Score(NamedTuple):
         values: Images by methods, NaN where undefined.
         flags: The same, why a value is not an ordinary one.
         settings: For each method, the threshold or pooling it was scored with.
+        classes: Class of each image where the score is a mean over classes, as in the pointing game; else
+            None.
     """
 
     data: str
@@ -50,6 +52,18 @@ class Score(NamedTuple):
     values: pd.DataFrame
     flags: pd.DataFrame
     settings: dict[str, str]
+    classes: pd.Series | None = None
+
+    def intervals(self, seed: int = 0) -> Intervals:
+        """Mean of every method with its 95 % interval over images."""
+        values = self.values.to_numpy()
+        if self.classes is None:
+            return mean_intervals(values, seed=seed)
+        return stratified_intervals(values, self.classes.loc[self.values.index].to_numpy(), seed=seed)
+
+    def means(self) -> pd.Series:
+        """Mean of every method."""
+        return pd.Series(self.intervals().mean, index=self.values.columns)
 
 
 def all_scores(results: Results) -> list[Score]:
@@ -163,9 +177,8 @@ def _data_scores(results: Results, data: str) -> Iterator[Score]:
                 kept = _errors(kept, results.settings.strict)
             yield _score(results, data, metric, kept, settings=settings)
     if len(rows := table[table["metric"] == "pointing-game"]):
-        # The game is the mean over classes of their shares of hits, which is a weighted mean of images.
-        weighted = rows.assign(value=rows["value"] * _class_weights(rows))
-        yield _score(results, data, "pointing-game", weighted)
+        classes = rows.drop_duplicates("image").set_index("image")["target"]
+        yield _score(results, data, "pointing-game", rows)._replace(classes=classes)
     for metric in ("relevance-mass", "relevance-rank"):
         rows = table[table["metric"] == metric]
         if len(rows):
@@ -191,7 +204,7 @@ def _score(
 
 
 def _summary(score: Score, seed: int) -> pd.DataFrame:
-    mean, low, high = mean_intervals(score.values.to_numpy(), seed=seed)
+    mean, low, high = score.intervals(seed)
     better = BETTER[score.metric]
     methods = list(score.values.columns)
     return pd.DataFrame(
@@ -232,15 +245,6 @@ def _chosen_alphas(results: Results, data: str, column: str) -> dict[str, float]
         if means[method].notna().any():
             chosen[method] = choose_alpha(means[method].index.tolist(), means[method].tolist()).alpha
     return chosen
-
-
-def _class_weights(rows: pd.DataFrame) -> pd.Series:
-    """Weight of each row so that every class counts the same in its method's mean."""
-    counted = rows[rows["value"].notna()]
-    sizes = counted.groupby(["method", "target"])["value"].transform("size")
-    totals = counted.groupby("method")["value"].transform("size")
-    classes = counted.groupby("method")["target"].transform("nunique")
-    return (totals / (classes * sizes)).reindex(rows.index)
 
 
 def _best_poolings(rows: pd.DataFrame) -> dict[str, str]:

@@ -43,7 +43,9 @@ def curves_figure(curves: pd.DataFrame) -> Figure:
     _check(curves, ("data", "method", "direction", "fill", "fraction", "mean", "low", "high"))
     data_sets = _order(curves["data"])
     panels = list(dict.fromkeys(zip(curves["direction"], curves["fill"], strict=True)))
-    figure = Figure(figsize=size(PAGE, 0.35 + 2.1 * len(data_sets)), layout="constrained")
+    # High enough for the panels, and for the legend beside them.
+    height = max(0.35 + 2.1 * len(data_sets), 0.25 + 0.137 * curves["method"].nunique())
+    figure = Figure(figsize=size(PAGE, height), layout="constrained")
     axes = figure.subplots(len(data_sets), len(panels), sharex=True, sharey=True, squeeze=False)
     for row, data in enumerate(data_sets):
         for column, (direction, fill) in enumerate(panels):

@@ -76,6 +76,41 @@ def mean_intervals(
     return Intervals(mean, low, high)
 
 
+def stratified_intervals(
+    values: Array, strata: NDArray[np.int64], *, level: float = 0.95, n_resamples: int = 2000, seed: int = 0
+) -> Intervals:
+    """Mean over strata of the mean within each, with an interval from images drawn within their strata.
+
+    Args:
+        values: ``(N, P)``, one row per image; NaN does not count, nor does a stratum without a value.
+        strata: ``(N,)`` stratum of each image, such as its class.
+        level: Coverage, in (0, 1).
+        n_resamples: Number of bootstrap samples.
+        seed: Seed of the draws.
+    """
+    labels = np.unique(strata)
+    parts = [values[strata == label] for label in labels]
+    means = np.stack([mean_intervals(part, n_resamples=1).mean for part in parts])  # (L, P)
+    # A seed of its own for each stratum: they are drawn independently.
+    draws = np.stack(
+        [
+            resampled_means(part, n_resamples=n_resamples, seed=seed + (index << 32))
+            for index, part in enumerate(parts)
+        ]
+    )  # (L, R, P)
+    low, high = _quantiles(_mean_over_strata(draws), level)
+    return Intervals(_mean_over_strata(means), low, high)
+
+
+def _mean_over_strata(values: Array) -> Array:
+    """Mean along the first axis; NaN does not count."""
+    defined = ~np.isnan(values)
+    count = defined.sum(0)
+    total = np.where(defined, values, 0).sum(0)
+    means: Array = np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0)
+    return means
+
+
 def rank_agreement(
     first: Array, second: Array, *, level: float = 0.95, n_resamples: int = 1000, seed: int = 0
 ) -> Agreement:
