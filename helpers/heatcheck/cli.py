@@ -11,6 +11,7 @@ import typer
 
 # torch, papermill and Jupyter take seconds to import: commands import what they need themselves.
 from heatcheck.publish import parameters, presets
+from heatcheck.publish.data_commands import data_app
 from heatcheck.publish.errors import PublishError, RunError, StoppedError
 from heatcheck.publish.listing import default_text, format_table, type_name
 from heatcheck.publish.places import Places, check_chapter, find_places
@@ -139,14 +140,7 @@ def models(plugin: Plugins = None) -> None:
         typer.echo(name)
 
 
-@app.command()
-def data(
-    name: Annotated[str | None, typer.Argument(help="Show one data set in full.", metavar="[NAME]")] = None,
-) -> None:
-    """List all data sets: what is here, and where the others are looked for; with a name, all about one."""
-    from heatcheck.publish.listing import data_text  # noqa: PLC0415
-
-    typer.echo(data_text(name))
+app.add_typer(data_app, name="data")
 
 
 @app.command()

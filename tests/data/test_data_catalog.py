@@ -4,19 +4,35 @@ from pathlib import Path
 
 import pytest
 
-from heatcheck.data.catalog import IMAGENET_ROOT, PLACES365_ROOT, archive_root, describe
+from heatcheck.data.catalog import (
+    CLEVR_ROOT,
+    CLEVR_XAI_ROOT,
+    IMAGENET_ROOT,
+    PLACES365_ROOT,
+    archive_root,
+    describe,
+)
+
+ARCHIVES = {
+    "imagenet": IMAGENET_ROOT,
+    "places365": PLACES365_ROOT,
+    "clevr-xai": CLEVR_XAI_ROOT,
+    "clevr": CLEVR_ROOT,
+}
 
 
 @pytest.fixture(autouse=True)
 def no_archives(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(IMAGENET_ROOT, raising=False)
-    monkeypatch.delenv(PLACES365_ROOT, raising=False)
+    for variable in ARCHIVES.values():
+        monkeypatch.delenv(variable, raising=False)
 
 
 def test_names_are_different_and_the_embedded_sets_are_present() -> None:
     listed = {item.name: item for item in describe()}
-    assert list(listed) == ["metal-color", "photographs", "imagenet", "places365"]
+    assert list(listed) == ["metal-color", "clevr-embedded", "photographs", *ARCHIVES]
     assert listed["metal-color"].present
+    assert listed["clevr-embedded"].present
+    assert listed["clevr-embedded"].n == 256
     assert listed["photographs"].present
     assert listed["photographs"].n == 6
     assert all(item.licence and item.about for item in listed.values())
@@ -24,9 +40,10 @@ def test_names_are_different_and_the_embedded_sets_are_present() -> None:
 
 def test_an_archive_says_how_to_name_its_folder() -> None:
     listed = {item.name: item for item in describe()}
-    assert not listed["imagenet"].present
-    assert IMAGENET_ROOT in listed["imagenet"].where
-    assert PLACES365_ROOT in listed["places365"].where
+    for name, variable in ARCHIVES.items():
+        assert not listed[name].present
+        assert variable in listed[name].where
+        assert listed[name].details
 
 
 def test_an_archive_is_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

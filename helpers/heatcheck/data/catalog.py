@@ -5,11 +5,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from heatcheck.data.clevr.embedded import EmbeddedError, read_manifest
 from heatcheck.data.photographs import Photograph, credits, photograph_list
 
 IMAGENET_ROOT = "HEATCHECK_IMAGENET"
 PLACES365_ROOT = "HEATCHECK_PLACES365"
 IMAGENET_BLACKLIST = "HEATCHECK_IMAGENET_BLACKLIST"
+CLEVR_XAI_ROOT = "HEATCHECK_CLEVR_XAI"
+CLEVR_XAI_IMAGES = "HEATCHECK_CLEVR_XAI_IMAGES"
+CLEVR_ROOT = "HEATCHECK_CLEVR"
 
 
 class DataSet(NamedTuple):
@@ -46,6 +50,24 @@ _PLACES365_LAYOUT = (
     "images: Places365_val_00000001.jpg ... in val_256, val_large, val or the folder itself",
     "labels: places365_val.txt and categories_places365.txt, in the folder or in filelist_places365-standard",
 )
+_CLEVR_XAI_LAYOUT = (
+    "questions: CLEVR-XAI_scenes.json, CLEVR-XAI_simple_questions.json, CLEVR-XAI_complex_questions.json",
+    "images: images/CLEVR_unique_000000.png ... and masks/ with the same names, in the same folder, or in",
+    f"  CLEVR-XAI_v1.0_images_masks in or beside it, or in the folder that {CLEVR_XAI_IMAGES} names",
+    "ground truths (optional): ground_truth_complex_questions_union and five more, with 0.npy, 1.npy ...;",
+    "  without them they are computed from programs and masks",
+    "own scenes in this layout: heatcheck data make clevr --scenes 1000 --seed 1 --into DIR",
+)
+_CLEVR_LAYOUT = (
+    "questions: questions/CLEVR_train_questions.json, and the same for val",
+    "scenes: scenes/CLEVR_train_scenes.json, and the same for val",
+    "images: images/train/CLEVR_train_000000.png ... and images/val, as CLEVR_v1.0.zip unpacks them",
+)
+_EMBEDDED_DETAILS = (
+    "laid out as CLEVR-XAI's release; 128 x 128 images, masks of 320 x 480, questions in our own wording",
+    "CLEVR-like only: models trained on these scenes answer far fewer questions about those of CLEVR",
+    "more of them, in any number: heatcheck data make clevr --scenes 1000 --seed 1 --into DIR",
+)
 
 
 def describe() -> list[DataSet]:
@@ -76,6 +98,23 @@ def _metal_color() -> DataSet:
         True,
         "Apache-2.0",
         "scenes of 3 to 5 objects, classified by the color of the only metal one, with masks and boxes",
+    )
+
+
+def _clevr_embedded() -> DataSet:
+    try:
+        manifest, where = read_manifest(), "inside this package"
+    except EmbeddedError as error:
+        manifest, where = {}, str(error)
+    return DataSet(
+        "clevr-embedded",
+        "packaged",
+        manifest.get("n_scenes"),
+        where,
+        bool(manifest),
+        "Apache-2.0",
+        "rendered scenes of 3 to 10 objects with masks, and simple and complex questions about them",
+        _EMBEDDED_DETAILS,
     )
 
 
@@ -124,6 +163,28 @@ def _places365() -> DataSet:
     )
 
 
+def _clevr_xai() -> DataSet:
+    return _archive(
+        "clevr-xai",
+        10_000,
+        CLEVR_XAI_ROOT,
+        "CC-BY-4.0",
+        about="scenes with masks, 39761 simple and 100000 complex questions, and their ground truths",
+        layout=_CLEVR_XAI_LAYOUT,
+    )
+
+
+def _clevr() -> DataSet:
+    return _archive(
+        "clevr",
+        85_000,
+        CLEVR_ROOT,
+        "CC-BY-4.0",
+        about="training and validation scenes of CLEVR v1.0 with questions, to train networks on",
+        layout=_CLEVR_LAYOUT,
+    )
+
+
 def _archive(
     name: str, n: int, variable: str, licence: str, *, about: str, layout: tuple[str, ...]
 ) -> DataSet:
@@ -134,4 +195,12 @@ def _archive(
     return DataSet(name, "archive", n, where, present, licence, about, layout)
 
 
-_DATA_SETS: tuple[Callable[[], DataSet], ...] = (_metal_color, _photographs, _imagenet, _places365)
+_DATA_SETS: tuple[Callable[[], DataSet], ...] = (
+    _metal_color,
+    _clevr_embedded,
+    _photographs,
+    _imagenet,
+    _places365,
+    _clevr_xai,
+    _clevr,
+)
