@@ -18,10 +18,18 @@ FAST: dict[str, dict[str, Any]] = {
     "smoothgrad": {"n_samples": 5},
     "smoothgrad-squared": {"n_samples": 5},
     "vargrad": {"n_samples": 5},
+    # The tests' images are not between 0 and 1. A logit near zero is all rounding, and so would be its
+    # relevance: where the last layer does not divide by it, relevance starts at 1.
+    "lrp": {"low": -8.0, "high": 8.0, "start": "one"},
+    "lrp-alpha1-beta0": {"start": "one"},
+    "lrp-alpha2-beta1": {"low": -8.0, "high": 8.0, "start": "one"},
+    "lrp-epsilon-alpha": {"low": -8.0, "high": 8.0},
+    "lrp-epsilon-gamma-box": {"low": -8.0, "high": 8.0},
     "sliding-patch": {"patch": 5, "stride": 4},
     "rise": {"n_masks": 11, "cells": 3, "keep": 0.4},
     "rise-uniform": {"n_masks": 11, "cells": 3, "keep": 0.4},
     "lime": {"n_samples": 13, "n_segments": 6},
+    "kernel-shap": {"n_samples": 40, "grid": 3},
     "sliding-patch-g": {"patch": 5, "stride": 4},
     "lime-g": {"n_samples": 13, "n_segments": 6},
     "meaningful-perturbation": {"n_iterations": 4, "mask_size": 4},

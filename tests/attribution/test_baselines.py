@@ -48,6 +48,27 @@ def test_the_channel_mean_is_each_images_own(linear_model: Build, make_images: M
     torch.testing.assert_close(start, images.mean(dim=(2, 3), keepdim=True).expand_as(images))
 
 
+@pytest.mark.parametrize("baseline", ["mean-image", "mean-channel"])
+def test_the_mean_training_image_and_its_channels_are_baselines_by_name(
+    baseline: str, linear_model: Build, make_images: MakeImages
+) -> None:
+    images, mean_image = make_images(2, side=4).double(), make_images(1, side=4, seed=5)[0]
+    start = start_of(images, linear_model([[1.0] * 48]), baseline=baseline, mean_image=mean_image)
+    expected = mean_image.double()
+    if baseline == "mean-channel":
+        expected = expected.mean(dim=(1, 2), keepdim=True)
+    torch.testing.assert_close(start, expected.expand(2, 3, 4, 4))
+
+
+@pytest.mark.parametrize("mean_image", [None, torch.zeros(3, 5, 5)])
+def test_a_mean_baseline_without_a_fitting_mean_image_is_refused(
+    mean_image: Tensor | None, linear_model: Build, make_images: MakeImages
+) -> None:
+    model, images = linear_model([[1.0] * 48]), make_images(1, side=4).double()
+    with pytest.raises(ValueError, match=r"'mean-channel' needs mean_image=Tensor of shape \(3, 4, 4\)"):
+        start_of(images, model, baseline="mean-channel", mean_image=mean_image)
+
+
 def test_a_blurred_baseline_keeps_constants_and_removes_detail(
     linear_model: Build, make_images: MakeImages
 ) -> None:

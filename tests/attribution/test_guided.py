@@ -293,3 +293,56 @@ def test_all_rectifiers_of_efficientnet_lite_are_met(make_net: MakeNet, make_ima
     images = make_images(1, side=64)
     found = attribute("guided-backprop", model, images, torch.tensor([1]))
     assert float((found - attribute("gradient", model, images, torch.tensor([1]))).abs().max()) > 0
+
+
+class TwoParts(nn.Module):
+    """A convolutional part and a head, each with functional rectifiers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cnn = Rectified([F.relu, torch.relu, F.relu])
+        self.head = nn.Linear(5, 5)
+
+    def forward(self, images: Tensor) -> Tensor:
+        logits: Tensor = self.head(torch.relu(self.cnn(images)))
+        return logits
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_rule_can_be_limited_to_one_part(name: str, make_net: MakeNet, make_images: MakeImages) -> None:
+    model: Any = make_net(TwoParts)
+    images, targets = make_images(3), torch.tensor([0, 1, 2])
+    found = attribute(name, model, images, targets, within="cnn")
+    # The head with its rectifier is, at this image, a fixed linear map of what the part puts out.
+    leaf = images.clone().requires_grad_()
+    with RectifierMode("guided" if name == "guided-backprop" else "deconvnet"):
+        scores = model.cnn(leaf)
+    values = scores.detach().requires_grad_()
+    above = model.head(torch.relu(values)).gather(1, targets[:, None]).sum()
+    (arriving,) = torch.autograd.grad(above, values)
+    (expected,) = torch.autograd.grad(scores, leaf, arriving)
+    torch.testing.assert_close(found, expected)
+    everywhere = attribute(name, model, images, targets)
+    assert float((found - everywhere).abs().max()) > 1e-3 * float(everywhere.abs().max())
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+def test_a_rectifier_hidden_in_the_limited_part_is_still_refused(
+    make_net: MakeNet, make_images: MakeImages
+) -> None:
+    def hidden(x: Tensor) -> Tensor:
+        with torch._C.DisableTorchFunction():
+            return torch.relu(x)
+
+    model: Any = make_net(TwoParts)
+    model.cnn.activations[1] = hidden
+    with pytest.raises(ValueError, match="hides rectifiers"):
+        attribute("guided-backprop", model, make_images(1), torch.tensor([0]), within="cnn")
+
+
+@pytest.mark.parametrize("within", ["", "encoder"])
+def test_an_unknown_part_is_refused_with_those_there_are(
+    within: str, make_net: MakeNet, make_images: MakeImages
+) -> None:
+    with pytest.raises(ValueError, match=r"its submodules: cnn, .*head"):
+        attribute("guided-backprop", make_net(TwoParts), make_images(1), torch.tensor([0]), within=within)

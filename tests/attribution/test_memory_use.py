@@ -88,7 +88,15 @@ def test_sliding_patch_never_builds_all_masks(make_net: MakeNet, make_images: Ma
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [("integrated-gradients", {"n_steps": 8}), ("guided-backprop", {}), ("grad-cam", {})]
+    ("name", "options"),
+    [
+        ("integrated-gradients", {"n_steps": 8}),
+        ("guided-backprop", {}),
+        ("grad-cam", {}),
+        ("lrp", {"low": -8.0, "high": 8.0}),
+        ("lrp-epsilon", {}),
+        ("lrp-epsilon-gamma-box", {"low": -8.0, "high": 8.0}),
+    ],
 )
 def test_a_smaller_budget_is_kept_to(
     name: str, options: dict[str, Any], make_net: MakeNet, make_images: MakeImages

@@ -11,7 +11,17 @@ from heatcheck.attribution.passes import channel_values
 from heatcheck.runtime.seeds import CounterGenerator
 
 BaselineName = Literal[
-    "zero", "black", "white", "constant", "channel-mean", "uniform", "gaussian", "blur", "reference"
+    "zero",
+    "black",
+    "white",
+    "constant",
+    "channel-mean",
+    "mean-image",
+    "mean-channel",
+    "uniform",
+    "gaussian",
+    "blur",
+    "reference",
 ]
 RANDOM = ("uniform", "gaussian")
 # Samples of the counter-based generator from here on are baselines; below are those of other methods.
@@ -29,6 +39,8 @@ class BaselineOptions(NamedTuple):
         shared_noise: The same noise for every image, drawn from the seed alone.
         blur_sigma: Standard deviation of ``blur`` in pixels.
         reference: The image ``(C, H, W)`` or images ``(N, C, H, W)`` of ``reference``.
+        mean_image: Mean training image ``(C, H, W)`` in the space of the images; needed by ``mean-image``
+            and ``mean-channel``.
     """
 
     value: float | tuple[float, ...] = 0.0
@@ -38,6 +50,7 @@ class BaselineOptions(NamedTuple):
     shared_noise: bool = False
     blur_sigma: float = 10.0
     reference: Tensor | None = None
+    mean_image: Tensor | None = None
 
 
 def baseline_draws(names: tuple[BaselineName, ...], n_baselines: int) -> list[tuple[BaselineName, int]]:
@@ -62,7 +75,8 @@ def make_baseline(
     """Baseline ``(N, C, H, W)`` of ``images``, possibly broadcast.
 
     ``zero`` is the mean colour of normalized images. ``black`` and ``white`` are 0 and 1 before
-    normalization. ``channel-mean`` is each image's own mean per channel. ``uniform`` is in
+    normalization. ``channel-mean`` is each image's own mean per channel; ``mean-image`` is the mean training
+    image and ``mean-channel`` its mean per channel (Arras et al. 2022). ``uniform`` is in
     ``[-noise_scale, noise_scale)``, ``gaussian`` has mean 0; both are drawn per (seed, image, draw), or
     per (seed, draw) if shared. ``blur`` is the image under a Gaussian with reflected borders.
 
@@ -76,8 +90,8 @@ def make_baseline(
             return gaussian_blurred(images, options.blur_sigma)
     if name == "channel-mean":
         return images.mean(dim=(2, 3), keepdim=True).expand_as(images)
-    if name == "reference":
-        return _reference(images, options.reference)
+    if name in ("reference", "mean-image", "mean-channel"):
+        return _given(name, images, options)
     if name in ("black", "white"):
         return _level(name, images, options).expand_as(images)
     return channel_values(options.value if name == "constant" else 0.0, images).expand_as(images)
@@ -103,13 +117,16 @@ def _level(name: BaselineName, images: Tensor, options: BaselineOptions) -> Tens
     return ((1.0 if name == "white" else 0.0) - mean) / std
 
 
-def _reference(images: Tensor, reference: Tensor | None) -> Tensor:
-    if reference is None or reference.shape not in (images.shape[1:], images.shape):
-        found = "nothing" if reference is None else tuple(reference.shape)
+def _given(name: BaselineName, images: Tensor, options: BaselineOptions) -> Tensor:
+    option = "reference" if name == "reference" else "mean_image"
+    given: Tensor | None = getattr(options, option)
+    if given is None or given.shape not in (images.shape[1:], images.shape):
+        found = "nothing" if given is None else tuple(given.shape)
         raise ValueError(
-            f"baseline 'reference' needs reference=Tensor of shape {tuple(images.shape[1:])}, got {found}"
+            f"baseline {name!r} needs {option}=Tensor of shape {tuple(images.shape[1:])}, got {found}"
         )
-    return reference.to(images).expand_as(images)
+    start = given.to(images).expand_as(images)
+    return start.mean(dim=(2, 3), keepdim=True).expand_as(images) if name == "mean-channel" else start
 
 
 def gaussian_blurred(images: Tensor, sigma: float) -> Tensor:

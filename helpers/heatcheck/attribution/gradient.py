@@ -109,6 +109,7 @@ def integrated_gradients(
     shared_noise: bool = False,
     blur_sigma: Annotated[float, pydantic.Field(gt=0, le=1000)] = 10.0,
     reference: Tensor | None = None,
+    mean_image: Tensor | None = None,
     squared: bool = False,
 ) -> Tensor:
     """Gradient averaged on the straight line from a baseline, times the difference to it, ``(N, C, H, W)``.
@@ -133,7 +134,9 @@ def integrated_gradients(
         noise_scale: Half-width of ``uniform``, standard deviation of ``gaussian``.
         shared_noise: One noise image for all images.
         blur_sigma: Standard deviation of ``blur`` in pixels.
-        reference: Image ``(C, H, W)`` of the baseline ``reference``, such as the mean training image.
+        reference: Image ``(C, H, W)`` of the baseline ``reference``.
+        mean_image: Mean training image ``(C, H, W)`` in the space of the images, for ``mean-image`` and
+            ``mean-channel``.
         squared: Return the element-wise square.
 
     Raises:
@@ -141,7 +144,7 @@ def integrated_gradients(
     """
     query = Query(model, images, targets, forward_args, output)
     generator = generator or CounterGenerator.for_images(images)
-    options = BaselineOptions(value, mean, std, noise_scale, shared_noise, blur_sigma, reference)
+    options = BaselineOptions(value, mean, std, noise_scale, shared_noise, blur_sigma, reference, mean_image)
     draws = baseline_draws((baseline,) if isinstance(baseline, str) else baseline, n_baselines)
     nodes, weights = quadrature_rule(quadrature, n_steps)
     size = backward_size(query)

@@ -1,7 +1,8 @@
 """Rectifiers with another backward rule, however the model calls them."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -37,21 +38,27 @@ class RectifierMode(TorchFunctionMode):
 
     Attributes:
         found: Names of the rectifiers met so far.
+        active: Whether the rule holds for what runs now; elsewhere rectifiers keep their derivative.
+        skipped: Names of the rectifiers met where it does not.
     """
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: Rule, *, active: bool = True) -> None:
         super().__init__()
         self.rule = rule
         self.found: list[str] = []
+        self.active = active
+        self.skipped: list[str] = []
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "").split(".")[0]
-        _refuse_comparison(name.strip("_"), args, kwargs)
-        call = _rectifier(name, args, kwargs)
-        if call is None:
+        if self.active:
+            _refuse_comparison(name.strip("_"), args, kwargs)
+        call = rectifier_call(name, args, kwargs)
+        if call is None or not self.active:
+            self.skipped += [] if call is None else [name]
             return func(*args, **kwargs)
         self.found.append(name)
         rectified = _Rectify.apply(call.input, call.upper, self.rule)
@@ -59,29 +66,50 @@ class RectifierMode(TorchFunctionMode):
         return call.input.copy_(rectified) if call.in_place else rectified
 
 
-def check_all_rectified(model: nn.Module, scores: Tensor, found: list[str]) -> None:
+def check_all_rectified(model: nn.Module, scores: Tensor, mode: RectifierMode) -> None:
     """Refuse a result whose backward pass would not follow the rule.
 
     Args:
         model: What was run.
         scores: Its output with a graph.
-        found: Names of the rectifiers that do follow the rule.
+        mode: What it was run under.
 
     Raises:
         ValueError: No rectifier was met, or one was met only by autograd.
     """
-    nodes = sorted({_short(node) for node in _graph(scores)})
+    every = [_short(node) for node in graph_nodes(scores)]
+    nodes = sorted(set(every))
     hidden = [name for name in nodes if name.startswith((*_MISSED, *_HIDING))]
-    if hidden:
+    n_missed = sum(name.startswith(_MISSED) for name in every)
+    if n_missed > len(mode.skipped) or any(name.startswith(_HIDING) for name in nodes):
         raise ValueError(
             f"{type(model).__name__} hides rectifiers in {', '.join(hidden)}, where their backward pass "
             "cannot be changed; give the model as plain Python modules, neither compiled nor TorchScript"
         )
-    if not found:
+    if not mode.found:
         raise ValueError(
             f"{type(model).__name__} has no rectifier (ReLU, ReLU6) to guide; "
             f"its steps are: {', '.join(nodes)}; use 'gradient' for such a model"
         )
+
+
+@contextmanager
+def only_within(mode: RectifierMode, module: nn.Module) -> Iterator[None]:
+    """While inside, the rule of ``mode`` holds only for what ``module`` runs."""
+
+    def switch(active: bool) -> Callable[..., None]:
+        return lambda *_: setattr(mode, "active", active)
+
+    handles = [
+        module.register_forward_pre_hook(switch(True)),
+        module.register_forward_hook(switch(False), always_call=True),
+    ]
+    mode.active = False
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def check_not_scripted(model: nn.Module) -> None:
@@ -120,7 +148,7 @@ class _Rectify(torch.autograd.Function):
         return passed, None, None
 
 
-def _rectifier(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
+def rectifier_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
     """The rectifier that function ``name`` is with these arguments, or None."""
     in_place = name.endswith("_") or kwargs.get("inplace", False) is True
     family = name.rstrip("_")
@@ -191,7 +219,7 @@ def _is_zero(value: Any) -> bool:
     return isinstance(value, int | float) and value == 0
 
 
-def _graph(scores: Tensor) -> Iterator[Any]:
+def graph_nodes(scores: Tensor) -> Iterator[Any]:
     """All nodes of the autograd graph of ``scores``."""
     waiting, seen = [scores.grad_fn], set()
     while waiting:

@@ -1,11 +1,11 @@
 """Classifiers by name: what a model is to a benchmark."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from torch import nn
+from torch import Tensor, nn
 
 
 class Normalization(NamedTuple):
@@ -31,6 +31,7 @@ class Classifier:
         preprocessing: How photographs become inputs: ``squash256``, ``short256``, ``squash224`` or
             ``short224``.
         wnids: WordNet ids of the classes, for ImageNet.
+        mean_image: ``(3, H, W)`` in [0, 1], mean of the training images; None where it is not known.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Classifier:
     classes: tuple[str, ...]
     preprocessing: str = "squash256"
     wnids: tuple[str, ...] | None = None
+    mean_image: Tensor | None = field(default=None, compare=False)
 
     def class_index(self, name: str) -> int:
         """Index of the class called ``name``.

@@ -1,0 +1,59 @@
+"""Shipped Relation Networks, with the mean image they were trained on."""
+
+import hashlib
+from pathlib import Path
+
+import safetensors.torch
+from torch import Tensor
+
+from heatcheck.data.clevr.vocabulary import ANSWERS
+from heatcheck.models.registry import Classifier, Normalization, register_model
+from heatcheck.models.relation_network import RelationNetwork
+from heatcheck.models.shipped import WeightsError, load_shipped, weights_folder
+
+SIMPLE = "relation_network"
+
+
+def shipped_relation_network(name: str, weights: str, folder: Path | None = None) -> Classifier:
+    """Classifier called ``name`` with the shipped ``weights``; it takes images, tokens and lengths.
+
+    Args:
+        name: Name in every table.
+        weights: File name without suffix.
+        folder: Where the files lie; the package's own folder by default.
+
+    Raises:
+        WeightsError: A file is missing or changed, or the answers are in another order.
+    """
+    module = RelationNetwork()
+    manifest = load_shipped(module, weights, folder)
+    if tuple(manifest["classes"]) != ANSWERS:
+        raise WeightsError(f"the manifest of {weights} lists other answers; install the package again")
+    normalization = Normalization(tuple(manifest["mean"]), tuple(manifest["std"]))
+    mean = _mean_image(weights, manifest["mean_image_sha256"], folder or weights_folder())
+    return Classifier(name, module, int(manifest["size"]), normalization, ANSWERS, mean_image=mean)
+
+
+def _mean_image(weights: str, sha256: str, folder: Path) -> Tensor:
+    """Mean training image ``(3, H, W)`` float32 in [0, 1]."""
+    path = folder / f"{weights}_mean_image.safetensors"
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise WeightsError(
+            f"cannot read the mean image {path}: {error}; install the package again"
+        ) from error
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise WeightsError(f"mean image {path} is not the one in the manifest; install the package again")
+    mean: Tensor = safetensors.torch.load(content)["mean_image"]
+    return mean.float()
+
+
+@register_model("relation-network")
+def relation_network() -> Classifier:
+    """Relation Network that answers simple questions about rendered scenes.
+
+    Raises:
+        ValueError: The shipped weights are missing, changed or of another architecture.
+    """
+    return shipped_relation_network("relation-network", SIMPLE)
