@@ -1,13 +1,19 @@
 """The Relation Network that ships with the package."""
 
+import pytest
 import torch
 
 from heatcheck.data.clevr.batch import load_questions
 from heatcheck.data.clevr.embedded import load_embedded
 from heatcheck.data.clevr.vocabulary import ANSWERS
 from heatcheck.data.shader import default_shader, shader_hash
-from heatcheck.models.registry import MODELS
-from heatcheck.models.relation_weights import SIMPLE, relation_network
+from heatcheck.models.registry import MODELS, Factory
+from heatcheck.models.relation_weights import (
+    COMPLEX,
+    SIMPLE,
+    relation_network,
+    relation_network_complex,
+)
 from heatcheck.models.shipped import read_manifest
 
 
@@ -19,9 +25,27 @@ def test_the_shipped_network_answers_simple_questions_about_scenes_it_has_not_se
     assert (found == asked.answers).double().mean() >= 0.9
 
 
-def test_the_classifier_is_registered_with_what_its_inputs_look_like() -> None:
-    assert MODELS["relation-network"] is relation_network
-    classifier = relation_network()
+def test_the_other_network_answers_more_complex_questions_than_always_yes_or_no_would() -> None:
+    asked = load_questions(load_embedded(kind="complex"), "complex", 100, names=())
+    network = relation_network_complex().module
+    with torch.no_grad():
+        found = network(asked.images, asked.tokens, asked.lengths).argmax(dim=1)
+    most = asked.answers.bincount().max().double() / len(asked)
+    assert (found == asked.answers).double().mean() > most + 0.1
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "weights"),
+    [
+        ("relation-network", relation_network, SIMPLE),
+        ("relation-network-complex", relation_network_complex, COMPLEX),
+    ],
+)
+def test_the_classifier_is_registered_with_what_its_inputs_look_like(
+    name: str, make: Factory, weights: str
+) -> None:
+    assert MODELS[name] is make
+    classifier = make()
     assert classifier.classes == ANSWERS
     assert classifier.size == 128
     assert classifier.normalization == ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
@@ -29,7 +53,7 @@ def test_the_classifier_is_registered_with_what_its_inputs_look_like() -> None:
     mean = classifier.mean_image
     assert mean is not None
     assert mean.shape == (3, 128, 128)
-    means = read_manifest(SIMPLE)["channel_means"]
+    means = read_manifest(weights)["channel_means"]
     torch.testing.assert_close(mean.mean(dim=(1, 2)), torch.tensor(means), rtol=0, atol=1e-4)
 
 
@@ -44,6 +68,13 @@ def test_the_manifest_tells_accuracies_curves_and_aids() -> None:
     assert manifest["answer_loss_alone_with_all_pairs"]["share"] >= 0.3
     assert manifest["aids"]
     assert all(stage["curve"] for stage in manifest["stages"])
+
+
+def test_the_manifest_of_the_other_network_tells_accuracies_by_kind_of_question() -> None:
+    unseen = read_manifest(COMPLEX)["unseen"]
+    assert unseen["simple"]["accuracy"] >= 0.95
+    assert unseen["complex"]["all"]["n"] >= 4000
+    assert {"zero_hop", "one_hop", "comparison", "same_relate", "single_and"} <= unseen["complex"].keys()
 
 
 def test_the_network_in_canonical_form_gives_the_same_answers() -> None:

@@ -11,7 +11,7 @@ from heatcheck.models.registry import Classifier, Normalization, register_model
 from heatcheck.models.relation_network import RelationNetwork
 from heatcheck.models.shipped import WeightsError, load_shipped, weights_folder
 
-SIMPLE = "relation_network"
+SIMPLE, COMPLEX = "relation_network", "relation_network_complex"
 
 
 def shipped_relation_network(name: str, weights: str, folder: Path | None = None) -> Classifier:
@@ -57,3 +57,13 @@ def relation_network() -> Classifier:
         ValueError: The shipped weights are missing, changed or of another architecture.
     """
     return shipped_relation_network("relation-network", SIMPLE)
+
+
+@register_model("relation-network-complex")
+def relation_network_complex() -> Classifier:
+    """Relation Network that went on from ``relation-network`` to complex questions about rendered scenes.
+
+    Raises:
+        ValueError: The shipped weights are missing, changed or of another architecture.
+    """
+    return shipped_relation_network("relation-network-complex", COMPLEX)
