@@ -4,7 +4,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heatcheck.models.training import Recipe, accuracy, flip_horizontally, rate_factor, train
+from heatcheck.models.training import (
+    Recipe,
+    accuracy,
+    classification_loss,
+    flip_horizontally,
+    rate_factor,
+    train,
+)
 
 
 @pytest.fixture
@@ -101,3 +108,16 @@ def test_biases_and_norms_are_not_decayed(stripes: tuple[Tensor, Tensor]) -> Non
     # All gradients vanish: images are zero and both classes are equally frequent.
     assert model[1].weight.mean().item() == pytest.approx(0.9)  # type: ignore[operator]
     assert model[1].bias.mean().item() == pytest.approx(1.0)  # type: ignore[operator]
+
+
+def test_the_binary_loss_is_the_mean_over_classes_of_one_against_the_rest() -> None:
+    logits = torch.tensor([[0.3, -1.2, 2.0], [1.0, 0.0, -0.5]], dtype=torch.float64)
+    targets = torch.tensor([2, 0])
+    found = classification_loss(logits, targets, "binary")
+    right = logits.sigmoid()
+    own = torch.tensor([[0, 0, 1], [1, 0, 0]]).bool()
+    expected = -torch.where(own, right, 1 - right).log().mean()
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(
+        classification_loss(logits, targets), -logits.log_softmax(1)[[0, 1], targets].mean()
+    )

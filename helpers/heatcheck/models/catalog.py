@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from heatcheck.models import lite0, resnet8
+from heatcheck.models import lite0, relation_weights, resnet8
 from heatcheck.models.registry import MODELS, Classifier
 
 # Importing a module registers its models; the names are here so that linters see the use.
-BUILT_IN = (lite0, resnet8)
+BUILT_IN = (lite0, relation_weights, resnet8)
 
 
 def load_models() -> list[str]:
@@ -28,10 +28,11 @@ def get_classifier(
     """Classifier called ``name``, in evaluation mode on ``device``.
 
     Args:
-        name: A registered model, ``torchvision/<name>`` or ``timm/<name>``.
-        weights: For torchvision and timm only; see ``heatcheck.models.zoo.load_classifier``.
-        n_classes: For torchvision and timm only: number of classes of the weights.
-        classes: For torchvision and timm only: class names.
+        name: A registered model, ``torchvision/<name>``, ``timm/<name>`` or ``design/<name>``.
+        weights: Not for registered models; see ``heatcheck.models.zoo.load_classifier`` and, for
+            ``design/<name>``, ``heatcheck.models.design.catalog.load_design``.
+        n_classes: Not for registered models: number of classes of the weights.
+        classes: Not for registered models: class names.
         device: Where to put the model.
 
     Raises:
@@ -44,16 +45,22 @@ def get_classifier(
         from heatcheck.models.zoo import load_classifier  # noqa: PLC0415
 
         return load_classifier(name, weights=weights, n_classes=n_classes, classes=classes, device=device)
+    if name.startswith("design/"):
+        from heatcheck.models.design.catalog import load_design  # noqa: PLC0415
+
+        return load_design(name, weights=weights, n_classes=n_classes, classes=classes, device=device)
     known = load_models()
     if name not in MODELS:
         near = get_close_matches(name, known, n=3)
         hint = f"did you mean {', '.join(near)}? " if near else ""
         raise ValueError(
-            f"unknown model {name!r}; {hint}known: {', '.join(known)}, torchvision/<name>, timm/<name>"
+            f"unknown model {name!r}; {hint}known: {', '.join(known)}, design/<name>, torchvision/<name>, "
+            "timm/<name>"
         )
     if weights is not None or n_classes is not None or classes is not None:
         raise ValueError(
-            f"model {name!r} has its own weights and classes; only torchvision/... and timm/... take them"
+            f"model {name!r} has its own weights and classes; only design/..., torchvision/... and timm/... "
+            "take them"
         )
     classifier = _make(name)
     return dataclasses.replace(classifier, module=classifier.module.to(device).eval())

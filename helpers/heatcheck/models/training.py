@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,7 @@ from torch.nn import functional as F
 from heatcheck.runtime.progress import progress
 
 Augmentation = Callable[[Tensor, torch.Generator], Tensor]
+Loss = Literal["cross-entropy", "binary"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Recipe:
         warmup: Share of all steps during which the learning rate rises; then it follows a cosine to 0.
         label_smoothing: Of the cross-entropy.
         seed: Decides the order of the images and the augmentation.
+        loss: See ``classification_loss``.
     """
 
     epochs: int
@@ -34,6 +37,7 @@ class Recipe:
     warmup: float = 0.1
     label_smoothing: float = 0.0
     seed: int = 0
+    loss: Loss = "cross-entropy"
 
 
 # ResNet-8 on the rendered localization set: about two minutes on one CPU core.
@@ -78,7 +82,7 @@ def train(
         order = torch.randperm(len(images), generator=generator).to(images.device)
         for rows in torch.split(order, recipe.batch_size):
             batch = images[rows] if augment is None else augment(images[rows], generator)
-            loss = F.cross_entropy(model(batch), targets[rows], label_smoothing=recipe.label_smoothing)
+            loss = classification_loss(model(batch), targets[rows], recipe.loss, recipe.label_smoothing)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
@@ -88,6 +92,24 @@ def train(
                 f"the loss became {loss.item()}; lower the learning rate {recipe.learning_rate}"
             )
     return model.eval()
+
+
+def classification_loss(
+    logits: Tensor, targets: Tensor, kind: Loss = "cross-entropy", label_smoothing: float = 0.0
+) -> Tensor:
+    """Mean loss of ``logits`` ``(N, K)`` for the classes ``targets`` ``(N,)``.
+
+    Args:
+        logits: Scores of all classes.
+        targets: int64 classes.
+        kind: ``cross-entropy``, or ``binary``: binary cross-entropy with each class's 0 or 1, the mean over
+            classes, as for B-cos networks.
+        label_smoothing: Of the cross-entropy; the binary one has none.
+    """
+    if kind == "cross-entropy":
+        return F.cross_entropy(logits, targets, label_smoothing=label_smoothing)
+    goal = F.one_hot(targets, logits.shape[1]).to(logits.dtype)
+    return F.binary_cross_entropy_with_logits(logits, goal)
 
 
 def rate_factor(step: int, steps: int, warmup: float) -> float:

@@ -1,0 +1,1 @@
+"""Networks of the model-design study: what changes when depth, width, normalization or biases change."""
