@@ -29,7 +29,7 @@ FAST: dict[str, dict[str, Any]] = {
     "rise": {"n_masks": 11, "cells": 3, "keep": 0.4},
     "rise-uniform": {"n_masks": 11, "cells": 3, "keep": 0.4},
     "lime": {"n_samples": 13, "n_segments": 6},
-    "kernel-shap": {"n_samples": 40, "grid": 3},
+    "kernel-shap": {"n_coalitions": 40, "grid": 3},
     "sliding-patch-g": {"patch": 5, "stride": 4},
     "lime-g": {"n_samples": 13, "n_segments": 6},
     "meaningful-perturbation": {"n_iterations": 4, "mask_size": 4},

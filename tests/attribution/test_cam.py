@@ -110,7 +110,7 @@ def test_without_relu_maps_are_signed_and_with_it_they_are_not(
 
     model, images, targets = make_net(build), make_images(3), torch.tensor([0, 1, 2])
     signed = attribute(name, model, images, targets, layer="0", relu=False)
-    rectified = attribute(name, model, images, targets, layer="0")
+    rectified = attribute(name, model, images, targets, layer="0", relu=True)
     assert float(signed.min()) < 0
     assert float(rectified.min()) >= 0
     assert torch.equal(

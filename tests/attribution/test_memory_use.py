@@ -55,6 +55,7 @@ def fixed_chunks() -> AbstractContextManager[Limits]:
         ("smoothgrad", "n_samples"),
         ("smoothgrad-squared", "n_samples"),
         ("vargrad", "n_samples"),
+        ("smooth-grad-cam++", "n_samples"),
         ("rise", "n_masks"),
         ("lime", "n_samples"),
         ("lime-g", "n_samples"),

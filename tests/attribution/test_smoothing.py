@@ -14,7 +14,11 @@ from heatcheck.runtime.memory import memory_budget
 from heatcheck.runtime.seeds import CounterGenerator
 
 FAMILY = {"smoothgrad": "mean", "smoothgrad-squared": "mean_square", "vargrad": "variance"}
-BASES = sorted(name for name in load_catalog() if get_method(name).family not in ("smoothing", "control"))
+BASES = sorted(
+    name
+    for name in load_catalog()
+    if get_method(name).family not in ("smoothing", "attention", "intrinsic", "control")
+)
 Golden = Callable[[str, str], dict[str, Any]]
 MakeImages = Callable[..., Tensor]
 Build = Callable[..., nn.Module]

@@ -59,7 +59,7 @@ def xgrad_cam_sum(tap: Tapped) -> Tensor:
     return (weights * tap.activations).sum(dim=1)
 
 
-@register("grad-cam", family="cam", cites="selvaraju2017grad")
+@register("grad-cam", family="cam", cites="selvaraju2017grad", variants={"grad-cam-signed": {"relu": False}})
 def grad_cam(
     model: nn.Module,
     images: Tensor,
@@ -180,17 +180,21 @@ def activation_maps(query: Query, layer: str | None, weighting: Weighting, *, re
     Raises:
         ValueError: No such layer, or its output is no stack of maps.
     """
-    size = query.images.shape[-2:]
+    size = (int(query.images.shape[-2]), int(query.images.shape[-1]))
     if not len(query.images):
         return wide(query.images.new_zeros(0, 1, *size))
     module = query.model.get_submodule(find_layer(query, layer))
 
     def run(part: Query) -> Tensor:
-        maps = weighting(tap_layer(part, module))
-        return (maps.clamp(min=0) if relu else maps)[:, None]
+        return weighting(tap_layer(part, module))[:, None]
 
-    coarse = in_chunks(run, query, backward_size(query))
-    return F.interpolate(coarse, size=size, mode="bilinear", align_corners=False)
+    return upsampled(in_chunks(run, query, backward_size(query)), size, relu=relu)
+
+
+def upsampled(coarse: Tensor, size: tuple[int, int], *, relu: bool) -> Tensor:
+    """Maps ``(N, 1, h, w)`` enlarged bilinearly to ``size``; ``relu`` drops their negative part first."""
+    positive = coarse.clamp(min=0) if relu else coarse
+    return F.interpolate(positive, size=size, mode="bilinear", align_corners=False)
 
 
 def tap_layer(query: Query, module: nn.Module) -> Tapped:

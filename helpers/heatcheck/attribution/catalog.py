@@ -3,20 +3,32 @@
 from collections.abc import Mapping
 
 from heatcheck.attribution import (
+    attention,
+    bagnet,
+    bcos,
     cam,
+    chefer,
     controls,
     extremal,
     gradient,
     guided,
+    kernel_shap,
     lime,
+    lrp,
     meaningful,
     perturbation,
     rise,
+    smooth_cam,
     smoothing,
 )
 from heatcheck.attribution.registry import METHODS, Entry
 
-BUILT_IN = (gradient, smoothing, guided, cam, perturbation, rise, lime, meaningful, extremal, controls)
+BUILT_IN = (
+    *(gradient, smoothing, guided, cam, smooth_cam, lrp),
+    *(perturbation, rise, lime, kernel_shap, meaningful, extremal),
+    *(attention, chefer, bcos, bagnet),
+    controls,
+)
 
 
 def load_catalog() -> Mapping[str, Entry]:

@@ -14,7 +14,16 @@ from heatcheck.attribution.guard import check_inputs, untouched
 from heatcheck.runtime.seeds import CounterGenerator
 
 Family = Literal[
-    "gradient", "smoothing", "guided", "cam", "perturbation", "lrp", "attention", "control", "own"
+    "gradient",
+    "smoothing",
+    "guided",
+    "cam",
+    "perturbation",
+    "lrp",
+    "attention",
+    "intrinsic",
+    "control",
+    "own",
 ]
 
 
