@@ -20,7 +20,7 @@ COARSE = {"telea", "ns"}
 
 def test_the_fills_are_these() -> None:
     inpainting = {"pushpull", "diffusion", "biharmonic", "telea", "ns", "torchscript"}
-    painting = {"zero", "constant", "mean", "superpixel-mean", "noise", "random", "blur"}
+    painting = {"zero", "constant", "mean", "superpixel-mean", "noise", "random", "blur", "wide-blur"}
     assert set(FILLS) == inpainting | painting
     assert {name for name in FILLS if FILLS[name].uses_mask} == inpainting
     assert set(FILLS) - set(READY) == {"torchscript"}

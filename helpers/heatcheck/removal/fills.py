@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from scipy import ndimage
 from torch import Tensor
 
-from heatcheck.removal import diffusion, external, inpaint, segments
+from heatcheck.removal import diffusion, external, inpaint, segments, wide_blur
 from heatcheck.removal.color import Channels, from_colors, wide
 from heatcheck.removal.pushpull import pushpull as pushpull
 from heatcheck.removal.registry import FILLS as FILLS
@@ -23,7 +23,7 @@ from heatcheck.removal.registry import register_fill as register_fill
 from heatcheck.runtime.seeds import CounterGenerator
 
 # Modules whose import registers fills of their own.
-REGISTERING = (diffusion, external, inpaint, segments)
+REGISTERING = (diffusion, external, inpaint, segments, wide_blur)
 
 
 @register_fill("zero", uses_mask=False)

@@ -1,0 +1,190 @@
+"""What a run of the single-deletion benchmark depends on, and whether it can run."""
+
+from typing import Any
+
+import pydantic
+
+from heatcheck.attribution.catalog import load_catalog
+from heatcheck.attribution.registry import METHODS
+from heatcheck.benchmarks.heatmaps import MethodRequest
+from heatcheck.benchmarks.idsds_methods import STUDY, Profile, is_applicable, method_request
+from heatcheck.metrics.incremental import Direction
+from heatcheck.metrics.patches import Transform
+from heatcheck.models.registry import MODELS, Classifier
+from heatcheck.removal.fills import FILLS, get_fill
+from heatcheck.runtime.device import choose_device
+from heatcheck.runtime.memory import parse_bytes
+from heatcheck.runtime.plugins import load_entry_points, load_plugins, plugin_module
+
+Positive = pydantic.PositiveInt
+
+
+class Variant(pydantic.BaseModel):
+    """A method of the run under another name with other options, for comparisons such as noise levels."""
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
+
+    method: str
+    options: dict[str, Any] = {}
+
+
+class Settings(pydantic.BaseModel):
+    """Everything a run of this benchmark depends on; the chapter's parameters.
+
+    Attributes:
+        preset: Name of the preset, a label in every row.
+        profile: ``reference``, as the published numbers were made, or ``corrected``.
+        methods: Methods of the study, or any registered method.
+        options: Options of methods that win over those of the profile, by method.
+        variants: Further methods, by a name of your own: ``{"method": ..., "options": {...}}`` each.
+        plugins: Python files that register own methods or models; their methods are run with the others.
+        data: Data set.
+        models: Classifiers as they were trained.
+        tuned: For a model, the same one after fine-tuning with patch deletion, both by registered name.
+        weights: Weights of torchvision and timm models, by model: a file, ``hub`` or ``random``.
+        n_classes: Number of classes of such weights, by model, where it is not the model's default.
+        n_images: How many images are scored, right or wrong.
+        n_train: How many training images accuracy under deletion is also measured on.
+        transforms: What is done to each pixel before patches are summed.
+        grid: Patches per side of the headline score.
+        fill: What deleted patches become in the headline score.
+        detailed: Models that are also scored by everything below; by default the first one.
+        grids: Further grids.
+        fills: Further deletion values.
+        softmax: Also score methods that explain the probability, by drops of the probability.
+        set_sizes: Numbers of patches that are deleted together, as a second opinion.
+        n_sets: Random sets of each size.
+        incremental: Methods that are scored by incremental deletion; empty: none.
+        updated: Those of them whose maps are also made anew at every step.
+        n_incremental: How many of the images that is done on.
+        n_steps: Steps of incremental deletion.
+        directions: ``ascending`` deletes the least relevant pixels first.
+        seed: Seed of everything random.
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:<index>``.
+        workers: Processes that compute when the device is a CPU; 0 is one per core.
+        memory: Extra memory routines may use, such as ``512MB``; None leaves it to the device.
+    """
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
+
+    preset: str = "quick"
+    profile: Profile = "reference"
+    methods: list[str]
+    options: dict[str, dict[str, Any]] = {}
+    variants: dict[str, Variant] = {}
+    plugins: list[str] = []
+    data: str = "metal-color"
+    models: list[str] = pydantic.Field(default=["resnet8-metal-color"], min_length=1)
+    tuned: dict[str, str] = {}
+    weights: dict[str, str] = {}
+    n_classes: dict[str, int] = {}
+    n_images: int = pydantic.Field(default=200, ge=2)
+    n_train: int = pydantic.Field(default=0, ge=0)
+    transforms: list[Transform] = pydantic.Field(default=["raw", "abs", "relu"], min_length=1)
+    grid: Positive = 4
+    fill: str = "zero"
+    detailed: list[str] | None = None
+    grids: list[Positive] = []
+    fills: list[str] = []
+    softmax: bool = False
+    set_sizes: list[Positive] = []
+    n_sets: Positive = 32
+    incremental: list[str] = []
+    updated: list[str] = []
+    n_incremental: Positive = 50
+    n_steps: Positive = 32
+    directions: list[Direction] = pydantic.Field(default=["ascending"], min_length=1)
+    seed: int = 0
+    device: str = "auto"
+    workers: int = pydantic.Field(default=1, ge=0)
+    memory: str | None = None
+
+    @property
+    def extra_models(self) -> list[str]:
+        """Models that are scored by everything."""
+        return self.models[:1] if self.detailed is None else self.detailed
+
+    @property
+    def all_grids(self) -> list[int]:
+        """The headline grid and the further ones, each once."""
+        return list(dict.fromkeys([self.grid, *self.grids]))
+
+    @property
+    def all_fills(self) -> list[str]:
+        """The headline deletion value and the further ones, each once."""
+        return list(dict.fromkeys([self.fill, *self.fills]))
+
+
+def check(settings: Settings) -> Settings:
+    """``settings`` with the methods of their plug-ins, refused if they cannot run, before anything does.
+
+    Raises:
+        ValueError: A name, option or size is not allowed; the message says what is.
+        PluginError: A plug-in cannot be used.
+    """
+    load_catalog()
+    load_entry_points((METHODS, MODELS, FILLS))
+    load_plugins(settings.plugins, (METHODS, MODELS, FILLS))
+    _check_different("methods", settings.methods)
+    _check_different("models", settings.models)
+    own = {plugin_module(path) for path in settings.plugins}
+    added = [name for name, entry in METHODS.items() if entry.function.__module__ in own]
+    methods = list(dict.fromkeys([*settings.methods, *added]))
+    methods = list(dict.fromkeys([*methods, *settings.variants]))
+    for name in dict.fromkeys([*methods, *settings.options]):
+        _check_method(name, settings)
+    _check_parts("incremental", settings.incremental, methods)
+    _check_parts("updated", settings.updated, settings.incremental)
+    _check_parts("tuned", list(settings.tuned), settings.models)
+    _check_parts("detailed", settings.extra_models, settings.models)
+    for fill in settings.all_fills:
+        missing = get_fill(fill).missing
+        if missing:
+            raise ValueError(
+                f"fill {fill!r} needs {', '.join(missing)}; register it, filled in, in a plug-in"
+            )
+    cells = settings.grid**2
+    if any(size > cells for size in settings.set_sizes):
+        raise ValueError(f"set_sizes must be at most {cells} patches, got {settings.set_sizes}")
+    choose_device(settings.device)
+    if settings.memory:
+        parse_bytes(settings.memory)
+    return settings.model_copy(update={"methods": methods})
+
+
+def methods_of(settings: Settings, classifier: Classifier) -> list[str]:
+    """Methods of the run that explain this classifier, in the order of the settings."""
+    return [name for name in settings.methods if is_applicable(_method_of(settings, name), classifier.module)]
+
+
+def request_of(settings: Settings, name: str) -> MethodRequest:
+    """Registered method and options behind a method or variant of the run."""
+    variant = settings.variants.get(name)
+    if variant is None:
+        return method_request(name, settings.profile, settings.options.get(name))
+    options = {**settings.options.get(variant.method, {}), **variant.options}
+    return method_request(variant.method, settings.profile, options)
+
+
+def _method_of(settings: Settings, name: str) -> str:
+    return settings.variants[name].method if name in settings.variants else name
+
+
+def _check_method(name: str, settings: Settings) -> None:
+    known = {*STUDY, *METHODS}
+    if name in settings.variants and name in known:
+        raise ValueError(f"variant {name!r} has the name of a method; choose another")
+    if _method_of(settings, name) not in known:
+        raise ValueError(f"unknown method {_method_of(settings, name)!r}; known: {', '.join(sorted(known))}")
+    request_of(settings, name)
+
+
+def _check_different(what: str, names: list[str]) -> None:
+    if len(set(names)) < len(names) or not names:
+        raise ValueError(f"{what} must be one or more different names, got {names}")
+
+
+def _check_parts(what: str, names: list[str], whole: list[str]) -> None:
+    strangers = [name for name in names if name not in whole]
+    if strangers:
+        raise ValueError(f"{what} names {', '.join(strangers)}; allowed: {', '.join(whole) or 'none'}")
