@@ -26,15 +26,24 @@ from typing import Literal
 
 from heatcheck.benchmarks import (
     deletion,
+    deletion_boxes,
     deletion_examples,
     deletion_findings,
+    deletion_pairs,
+    deletion_removal,
     deletion_summary,
     deletion_tables,
     findings,
+    mask_paths,
+    plausibility,
+    robustness,
+    robustness_tables,
 )
 from heatcheck.benchmarks.published import published_table
 from heatcheck.data import photographs
 from heatcheck.figures import deletion as figures
+from heatcheck.figures import removal as removal_figures
+from heatcheck.figures import robustness as robustness_figures
 from heatcheck.figures import tables
 from heatcheck.figures.export import export_figure, export_table
 from heatcheck.figures.results import record
@@ -78,6 +87,14 @@ max_fraction: float = 1.0  # share of the pixels changed in the end
 threshold: Literal["max", "mean", "value", "energy"] = "max"  # what a box's threshold is a fraction of
 region: Literal["tight", "component", "component-mass"] = "tight"  # which pixels above it a box surrounds
 ground_truth: Literal["best", "union"] = "best"  # overlap with one true box, or with all of them
+sweeps: list[str] = ["stride"]  # what is varied to see how robust heatmaps are
+n_robust: int = 10  # counted images whose methods are varied
+sweep_options: dict[
+    str, dict[str, int | float | str | bool | list[int | float | str]]
+] = {}  # options of the methods that are varied, by method
+sweep_values: dict[
+    str, list[int | float | str]
+] = {}  # settings of a sweep, the reference first; lengths are those at 224 pixels
 strict: bool = False  # an object is found from an overlap of more than one half
 seed: int = 0  # seed of everything random
 device: str = "auto"  # auto, cpu, cuda, cuda:<index>
@@ -89,8 +106,8 @@ memory: str | None = None  # extra memory to use, such as "512MB"
 ## What is explained
 
 Two sets of images take part.
-**Photographs** are shown: a real ImageNet classifier, EfficientNet-Lite0, looks at six pictures that everybody can judge.
-Six pictures prove nothing, so the **counting** is done on rendered scenes: three to five objects of which exactly one is made of metal, and the class is *its* color.
+**Photographs** are shown: a real ImageNet classifier, EfficientNet-Lite0, looks at a few pictures that everybody can judge.
+A few pictures prove nothing, so the **counting** is done on rendered scenes: three to five objects of which exactly one is made of metal, and the class is *its* color.
 There the box and the mask of the object that decides the class are known to the pixel, and the rubber objects carry colors too, but wrong ones.
 
 The photographs, none of which is copied into this book's sources: {{ deletion.credits }}.
@@ -129,14 +146,14 @@ One deletion, frame by frame, by the heatmap of *{{ deletion.example }}*. The sh
 
 ## Heatmaps of all methods
 
-The same three photographs through every method.
+The same two photographs through every method.
 Maps with a sign are red where a pixel speaks for the class and blue where it speaks against it.
 """
 
 # %% tags=["hide-input", "remove-output"]
-pictures = deletion_examples.pictures(results.shown)[:3]
+pictures = deletion_examples.pictures(results.shown)[:2]
 titles = list(results.shown.data.ids)
-figure = figures.gallery_figure(pictures, deletion_examples.gallery(results), titles[:3])
+figure = figures.gallery_figure(pictures, deletion_examples.gallery(results, n=2), titles[:2])
 export_figure(figure, f"{out}/gallery")
 
 # %% [markdown]
@@ -150,6 +167,127 @@ Heatmaps as they enter every score below: channels joined, signs kept, each scal
 
 The eye likes some of these maps better than others.
 It cannot tell which of them says the truth; that is what the scores are for.
+
+## Gray, blurred, or painted over
+
+Three methods of this chapter find out what matters by taking it away, and each takes it away in a manner of its own.
+{cite:t}`agarwal2020explaining` keep the methods and change what stands in the hole: an *inpainter* paints what might have been there.
+The variants are called SP-G, LIME-G and MP-G.
+
+Sliding patch (SP) hides one window after the other {cite}`zeiler2014visualizing`.
+"""
+
+# %% tags=["hide-input", "remove-output"]
+removal = deletion_removal.removal_gallery(results, "sliding-patch")
+figure = removal_figures.removal_figure(*removal, titles[:3])
+export_figure(figure, f"{out}/removal_sp")
+
+# %% [markdown]
+"""
+:::{figure} ../results/deletion/latest/removal_sp.svg
+:name: fig-deletion-removal-sp
+:alt: Photographs in rows; beside each the image with a gray square and the sliding patch's heatmap, then the image with the same kind of square inpainted and the variant's heatmap.
+
+Sliding patch without and with inpainting. Shown is the window that costs most probability; under each picture stands the probability of the class. Heatmaps are red where hiding a window hurts.
+:::
+
+LIME hides a random half of the superpixels and fits a linear model to many such samples {cite}`ribeiro2016why`.
+"""
+
+# %% tags=["hide-input", "remove-output"]
+removal = deletion_removal.removal_gallery(results, "lime")
+figure = removal_figures.removal_figure(*removal, titles[:3])
+export_figure(figure, f"{out}/removal_lime")
+
+# %% [markdown]
+"""
+:::{figure} ../results/deletion/latest/removal_lime.svg
+:name: fig-deletion-removal-lime
+:alt: Photographs in rows; beside each one sample with about half of the superpixels gray and LIME's heatmap, then the same sample inpainted and the variant's heatmap.
+
+LIME without and with inpainting: one of its random samples, the same for both. Half of an image is a large hole, larger than learned inpainters are trained on.
+:::
+
+Meaningful perturbation (MP) searches the smallest smooth mask that takes the evidence away {cite}`fong2017interpretable`.
+"""
+
+# %% tags=["hide-input", "remove-output"]
+removal = deletion_removal.removal_gallery(results, "meaningful-perturbation")
+figure = removal_figures.removal_figure(*removal, titles[:3])
+export_figure(figure, f"{out}/removal_mp")
+
+# %% [markdown]
+r"""
+:::{figure} ../results/deletion/latest/removal_mp.svg
+:name: fig-deletion-removal-mp
+:alt: Photographs in rows; beside each the image blurred by the mask that was found and that mask as a heatmap, then the image with the variant's mask inpainted and that mask as a heatmap.
+
+Meaningful perturbation without and with inpainting: the image through the mask that was found, and the mask, dark where pixels are removed. MP blurs by degrees, MP-G removes a pixel or does not.
+:::
+
+The inpainter is `pushpull` here, a smooth continuation of the surroundings.
+It invents no object, so what is said below is said of SP-G(pushpull), LIME-G(pushpull) and MP-G(pushpull); {doc}`../removal` tells how to bring a generative network.
+
+## What inpainting does to a map
+
+A gray window lowers the probability almost wherever it lies, because gray itself is strange; an inpainted one only where it covers evidence.
+If that is so, the mean of a map should sink while its maximum stays.
+"""
+
+# %% tags=["hide-input", "remove-output"]
+statistics = deletion_pairs.statistic_table(results, seed=seed)
+export_table(
+    deletion_pairs.statistic_text(statistics), f"{out}/statistics", caption="Smallest, largest and mean value of heatmaps, without and with inpainting.", label="tab:deletion-statistics"
+)  # fmt: skip
+published_maps = published_table("deletion_maps", deletion_pairs.method_statistics(statistics))
+export_table(
+    published_maps, f"{out}/published_maps", caption="Published maps beside ours; not comparable.", label="tab:deletion-published-maps",
+    columns={"method": "method", "metric": "statistic", "published": "published", "here": "here", "data": "published image", "setting": "published setting", "source": "source"},
+    digits=4,
+)  # fmt: skip
+
+# %% [markdown]
+"""
+:::{csv-table} Values of the heatmaps of {{ deletion.n_images }} {{ deletion.counted_name }}: means over images, and the paired difference that inpainting makes.
+:name: tab-deletion-statistics
+:file: ../results/deletion/latest/statistics.csv
+:header-rows: 1
+:::
+
+The authors' code comes with six maps of two photographs.
+They show the effect they describe: the mean of SP falls from 0.194 to 0.035 when the window is inpainted, and the largest coefficient of LIME grows from 0.073 to 0.407.
+They are one image each, of another network, and cannot be compared with the means here.
+
+:::{csv-table} Maps published with the code of {cite:t}`agarwal2020explaining` (ResNet-50, two photographs) beside the means of this run. None is comparable.
+:name: tab-deletion-published-maps
+:file: ../results/deletion/latest/published_maps.csv
+:header-rows: 1
+:::
+
+## How a mask finds its way
+
+MP-G sees its mask as zeros and ones and lets the gradient pass as if it did not.
+And its fill depends on the mask: behind a pixel that is *kept* stands the pixel itself.
+Then removing it would change nothing, its cell gets no gradient from the score, and what is kept is never removed.
+The published inpainter escapes from that by accident: it works on 256 pixels instead of 224, so that a kept pixel comes back slightly blurred, and the lost detail gives the gradient.
+Here both can be had, `kept = "resampled"` (as published) and `kept = "exact"`.
+"""
+
+# %% tags=["hide-input", "remove-output"]
+paths = mask_paths.mask_paths(results, ResultsStore(store), seed=seed)
+figure = removal_figures.mask_paths_figure(paths)
+export_figure(figure, f"{out}/paths", paths)
+
+# %% [markdown]
+"""
+:::{figure} ../results/deletion/latest/paths.svg
+:name: fig-deletion-paths
+:alt: Two panels over the number of iterations: left the probability of the class seen through the mask, right the share of the image that the mask removes; one line for meaningful perturbation and three for its inpainting variant, one of which stays where it starts.
+
+Meaningful perturbation on its way, means over {{ deletion.paths_n }} {{ deletion.counted_name }}. Left: how well the mask hides the class, with 95 % intervals. Right: how much it removes. The dash-dotted line starts from a mask that removes nothing, with exact pixels behind what is kept: it cannot leave.
+:::
+
+So a part of the distance between MP and MP-G is no property of inpainting but of how the mask is optimized: the hard mask jumps where the soft one slides, and a kept cell hears of the score only through lost detail.
 
 ## Curves
 
@@ -255,7 +393,7 @@ r"""
 :name: fig-deletion-boxes
 :alt: Photographs with a solid white box around the object and a dashed yellow box from the heatmap; above each the overlap of the two.
 
-Boxes of *{{ deletion.best_localizer }}*, the method that localizes best on the counted images, at the default threshold $\alpha$ = {{ deletion.default_alpha }}. White: the true box, drawn by hand. Yellow: the box of the heatmap. Two of the photographs are filled by their object, so nearly every box scores there.
+Boxes of *{{ deletion.best_localizer }}*, the method that localizes best on the counted images, at the default threshold $\alpha$ = {{ deletion.default_alpha }}. White: the true box, drawn by hand. Yellow: the box of the heatmap. Where the object fills the photograph, nearly every box scores.
 :::
 
 ## Localization error against the threshold
@@ -275,6 +413,29 @@ r"""
 
 Share of {{ deletion.counted_name }} whose object is not found, against the threshold. Dots mark the threshold chosen on the held-out images. A comparison at one common threshold would be a comparison of how peaked the maps are.
 :::
+
+## Four thresholds and two regions
+
+The threshold can be a fraction of something else than the maximum: of the map's mean, of its range, or the smallest value of the pixels that hold a share of its *energy* {cite}`fong2017interpretable`.
+And the box may surround all pixels above it or only their largest connected part.
+Every rule has its own threshold, chosen on the held-out images.
+"""
+
+# %% tags=["hide-input", "remove-output"]
+rules = deletion_boxes.rule_table(results, ResultsStore(store), seed=seed)
+export_table(
+    deletion_boxes.wide_rules(rules), f"{out}/rules", caption="Localization error by threshold and region.", label="tab:deletion-rules"
+)  # fmt: skip
+
+# %% [markdown]
+r"""
+:::{csv-table} Localization error in percent by what the threshold is a fraction of, without and with *component*: only the largest connected part. In brackets the threshold $\alpha$ of each method and rule, chosen on held-out images. Same images, lower is better.
+:name: tab-deletion-rules
+:file: ../results/deletion/latest/rules.csv
+:header-rows: 1
+:::
+
+Counted over methods, the smallest error is that of *{{ deletion.best_rule }}*; a method that is good under one rule only is good at being thresholded.
 
 ## Localization, saliency metric, pointing game, mass and rank
 
@@ -323,6 +484,127 @@ export_figure(figure, f"{out}/fills", by_fill)
 Deletion scores (left) and the ranks they give (right) for different fills. Lines that cross are methods whose order depends on what a removed pixel is replaced by.
 :::
 
+## Does the network notice?
+
+A fill is *plausible* when the network takes the result for an image.
+There is no agreed measure of that; the following proxy is **this book's own**.
+Pixels are removed that should not matter, for none belongs to the object that decides: one square of the sliding patch's size, and a random half of the superpixels.
+If what stands there is plausible, the penultimate features should stay where they were, and the entropy of the prediction too.
+"""
+
+# %% tags=["hide-input", "remove-output"]
+noticed = plausibility.plausibility_table(
+    results.counted, ["zero", "blur", "noise", "superpixel-mean", "pushpull", "diffusion"], seed=seed
+)
+export_table(
+    plausibility.wide_plausibility(noticed), f"{out}/plausibility", caption="How much the network notices removals beside the object; a measure of this book.", label="tab:deletion-plausibility"
+)  # fmt: skip
+
+# %% [markdown]
+"""
+:::{csv-table} Our own measure: relative change of the penultimate features and change of the entropy in nats when pixels beside the object are removed, mean [95 % interval] over {{ deletion.n_images }} {{ deletion.counted_name }}. Zero means that the network does not notice.
+:name: tab-deletion-plausibility
+:file: ../results/deletion/latest/plausibility.csv
+:header-rows: 1
+:::
+
+The measure trusts the network that it judges: a network that ignores gray squares makes gray plausible.
+
+## Does the map survive another setting?
+
+A method has knobs: the size of the patch, the number of superpixels, a seed.
+A map that changes with them says something about the knob.
+So one setting after the other is varied and each map compared with that of a *reference* setting {cite}`bansal2020sam`, on the same images and with the same random numbers for a method and its inpainting variant.
+Lengths are given for an image of 224 pixels and scale with the image.
+"""
+
+# %%
+thresholds = deletion_tables.chosen_alphas(results, counted)
+plan = robustness.Plan(
+    sweeps=sweeps,
+    n_images=n_robust,
+    options=sweep_options,
+    values=sweep_values,
+    alphas=thresholds,
+)
+robust = robustness.run_robustness(settings, plan, ResultsStore(store))
+
+# %% tags=["hide-input", "remove-output"]
+similar = robustness_tables.robustness_table(robust, seed=seed)
+figure = robustness_figures.robustness_figure(similar)
+export_figure(figure, f"{out}/robustness", similar)
+
+# %% [markdown]
+"""
+:::{figure} ../results/deletion/latest/robustness.svg
+:name: fig-deletion-robustness
+:alt: One row per varied setting. Left, dots for the rank correlation with the reference map, filled for the method and hollow for its variant, with intervals; right, diamonds for the difference of variant and method around a line at zero.
+
+Rank correlation over pixels between the map of another setting and that of the reference, on {{ deletion.n_robust }} {{ deletion.counted_name }}, with 95 % intervals over images; under each name the reference and what it is varied to. Right: the variant minus the method on the same images; a hollow diamond's interval holds zero.
+:::
+
+Rank correlation is the headline because it asks for the order of the pixels alone.
+SSIM looks at local structure and depends on how the map is scaled; HOG sees edges without their sign, so a map and its negative are alike to it.
+Where the three disagree, a map has moved without changing its shape, or changed its values without changing their order.
+"""
+
+# %% tags=["hide-input", "remove-output"]
+figure = robustness_figures.measures_figure(similar)
+export_figure(figure, f"{out}/robustness_measures")
+
+# %% [markdown]
+"""
+:::{figure} ../results/deletion/latest/robustness_measures.svg
+:name: fig-deletion-robustness-measures
+:alt: Three panels side by side, for rank correlation, SSIM and correlation of HOG vectors, with a row per varied setting and a filled and a hollow dot in each for the method and its variant.
+
+Similarity to the reference by three measures, on the same maps. A row whose dots change places from panel to panel is one where the verdict depends on the measure.
+:::
+
+A mean over images can stay still while every single score jumps.
+The spread asks for each image by itself: the standard deviation of its score over the settings.
+"""
+
+# %% tags=["hide-input", "remove-output"]
+spread = robustness_tables.spread_table(robust, seed=seed)
+figure = robustness_figures.spread_figure(spread)
+export_figure(figure, f"{out}/spread", spread)
+
+# %% [markdown]
+"""
+:::{figure} ../results/deletion/latest/spread.svg
+:name: fig-deletion-spread
+:alt: A panel for the deletion score and, where boxes are known, one for the overlap with the box; in each a row per varied setting with a filled dot for the method and a hollow one for its variant.
+
+Standard deviation of an image's score over the settings of each sweep, mean over images with 95 % intervals. To the left is a method whose verdict about an image depends little on its setting.
+:::
+
+## Are the inpainting variants better?
+
+{cite:t}`agarwal2020explaining` report that all three variants are more accurate by three metrics and more robust; the first two rows ask for the effect that their published maps show.
+Deletion is asked twice, because it fills holes itself: with gray, which the methods know, and inpainted, which their variants know.
+Their inpainter is a generative network; with `pushpull` in its place, on these images, the answers are:
+"""
+
+# %% tags=["hide-input", "remove-output"]
+better = [
+    *deletion_pairs.statistic_findings(results),
+    *deletion_pairs.variant_findings(scores, counted),
+    *robustness_tables.robustness_findings(robust),
+]
+export_table(
+    findings.findings_table(better), f"{out}/variants", caption="Inpainting variants, answered by 95 % intervals over images.", label="tab:deletion-variants",
+    columns={"statement": "statement", "answer": "holds here?", "quantity": "measured", "interval": "estimate [interval]"},
+)  # fmt: skip
+
+# %% [markdown]
+"""
+:::{csv-table} Statements about the inpainting variants, and what {{ deletion.n_images }} {{ deletion.counted_name }} ({{ deletion.n_robust }} for robustness) say about them.
+:name: tab-deletion-variants
+:file: ../results/deletion/latest/variants.csv
+:header-rows: 1
+:::
+
 ## The same on more images
 
 A reader's machine counts {{ deletion.n_images }} images in the time one waits for a page.
@@ -337,6 +619,12 @@ The tables below were made the same way on 200 scenes, once, and are kept with t
 :::{csv-table} Kept run, 200 rendered scenes: scores by where the relevance lies.
 :name: tab-deletion-kept-place
 :file: ../results/deletion/embedded-200/by_place.csv
+:header-rows: 1
+:::
+
+:::{csv-table} Kept run, 200 rendered scenes, 30 of them for robustness: statements about the inpainting variants.
+:name: tab-deletion-kept-variants
+:file: ../results/deletion/embedded-200/variants.csv
 :header-rows: 1
 :::
 
@@ -391,7 +679,13 @@ record(
     reference=pairs["reference"].iloc[0] if len(pairs) else "no other method",
     strip_first=strip.probabilities[0],
     strip_last=strip.probabilities[-1],
-    findings={finding.key: finding.answer for finding in found},
+    findings={finding.key: finding.answer for finding in [*found, *better]},
+    n_better=sum(finding.answer == "yes" for finding in better),
+    n_worse=sum(finding.answer == "no" for finding in better),
+    n_asked=len(better),
+    n_robust=int(robust.accuracy["image"].nunique()),
+    paths_n=int(paths["n"].max()) if len(paths) else 0,
+    best_rule=deletion_boxes.best_rule(rules),
 )
 
 # %% [markdown]
@@ -402,6 +696,7 @@ record(
 - Read no score without its controls: {{ deletion.beaten_by_control.deletion }} of {{ deletion.n_methods }} methods are beaten by the best control under deletion.
 - Say which fill was used, and look at {numref}`fig-deletion-fills` before trusting a ranking.
 - A threshold chosen on the test images flatters; choose it on others and report it.
+- Of {{ deletion.n_asked }} statements about the inpainting variants, {{ deletion.n_better }} hold here and {{ deletion.n_worse }} are contradicted; the inpainter was a smooth one, not a generative one.
 :::
 
 :::{admonition} Limits of this test
@@ -429,5 +724,7 @@ record(
 
 `heatcheck run deletion --preset paper` explains 1000 validation images of ImageNet with a ResNet-50, chooses thresholds on 1000 others, and uses the published step of 1792 pixels.
 It needs the folder of the images and boxes in `HEATCHECK_IMAGENET`; `heatcheck data imagenet` says how it must be laid out.
-For scenes without boxes there is Places365: `-p counted='"places365"' -p counted_model='"torchvision/resnet50"' -p weights='{"torchvision/resnet50" = "resnet50_places365.pth.tar"}' -p n_classes='{"torchvision/resnet50" = 365}'`.
+For scenes without boxes there is Places365, whose validation images and lists are looked for in `HEATCHECK_PLACES365` (`heatcheck data places365`).
+Deletion, insertion, the saliency metric and robustness are measured there; what needs boxes or masks is left out, and tables and figures say so.
+Run it with `-p counted='"places365"' -p counted_model='"torchvision/resnet50"' -p weights='{"torchvision/resnet50" = "resnet50_places365.pth.tar"}' -p n_classes='{"torchvision/resnet50" = 365}'`.
 """

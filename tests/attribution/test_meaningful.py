@@ -13,8 +13,10 @@ from heatcheck.attribution.mask_search import (
     Objective,
     Scene,
     circular_start,
+    composites,
     mask_draws,
     mask_losses,
+    resampled,
     search_masks,
 )
 from heatcheck.attribution.masks import cells_of, disc, over_image
@@ -258,6 +260,60 @@ def test_the_inpainter_is_asked_in_every_iteration_for_the_hole_of_its_mask(
     assert len({image.sum().item() for image, _ in seen}) > 1
     # An inpainter that paints zeros is the constant fill: the pair differs in nothing else.
     assert torch.equal(found, attribute(MP, net, images, targets, fill="zero", binary=True, **options))
+
+
+def generative_scene(net: nn.Module, images: Tensor, kept: Any) -> Scene:
+    targets = torch.arange(len(images))
+    query = Query(net, images, targets, output="probability")
+    return Scene(query, targets[:, None], FILLS["pushpull"], (12, 12), kept)
+
+
+@pytest.mark.parametrize("kept", ["exact", "resampled"])
+def test_kept_cells_get_a_gradient_only_from_what_the_inpainter_changes_in_them(
+    kept: str, net: nn.Module, make_images: MakeImages
+) -> None:
+    images, corners = make_images(2), torch.zeros(2, 2, dtype=torch.int64)
+    scene = generative_scene(net, images, kept)
+    masks = torch.full((2, 1, 4, 4), 0.9)
+    masks[..., :2] = 0.1
+    leaf = masks.clone().requires_grad_(True)
+    (gradient,) = torch.autograd.grad(
+        mask_losses(scene, leaf, corners, Objective(binary=True)).score.sum(), leaf
+    )
+    assert bool((gradient[..., :2] != 0).all())
+    assert bool((gradient[..., 2:] != 0).all()) == (kept == "resampled")
+    assert bool((gradient[..., 2:] == 0).all()) == (kept == "exact")
+
+
+@pytest.mark.parametrize("kept", ["exact", "resampled"])
+def test_what_stands_behind_kept_pixels_is_not_seen_by_the_model(
+    kept: Any, net: nn.Module, make_images: MakeImages
+) -> None:
+    images, corners = make_images(2), torch.zeros(2, 2, dtype=torch.int64)
+    keep = torch.ones(2, 1, 12, 12)
+    keep[..., 3:7, 2:9] = 0
+    seen = composites(generative_scene(net, images, kept), keep, corners, keep)
+    torch.testing.assert_close(seen, FILLS["pushpull"](images, keep))
+
+
+def test_a_mask_of_ones_is_left_only_where_kept_cells_get_a_gradient(
+    net: nn.Module, make_images: MakeImages
+) -> None:
+    images, targets = make_images(2), torch.tensor([0, 1])
+    options: dict[str, Any] = {"n_iterations": 20, "mask_size": 4, "init": "ones", "l1": 0.0}
+    exact, moved = (
+        attribute(f"{MP}-g", net, images, targets, kept=kept, **options) for kept in ("exact", "resampled")
+    )
+    assert float(exact.abs().max()) == 0
+    assert float(moved.max()) > 0
+
+
+def test_resampling_keeps_constants_and_loses_detail() -> None:
+    flat, fine = torch.full((1, 1, 14, 21), 0.3), torch.zeros(1, 1, 14, 21)
+    fine[..., ::2] = 1
+    torch.testing.assert_close(resampled(flat), flat)
+    assert resampled(fine).shape == fine.shape
+    assert float(resampled(fine).std()) < float(fine.std())
 
 
 def test_variants_name_their_paper_and_share_everything_else() -> None:

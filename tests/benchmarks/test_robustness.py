@@ -283,7 +283,47 @@ def test_a_plan_that_cannot_run_is_refused_before_anything_is_computed(
 
 def test_a_threshold_outside_the_range_is_refused() -> None:
     with pytest.raises(ValueError, match="alphas"):
-        robustness.Plan(sweeps=["stride"], alphas={"lime": 1.5})
+        robustness.Plan(sweeps=["stride"], alphas={"lime": -0.5})
+
+
+def test_only_multiples_of_the_mean_may_be_larger_than_one(tmp_path: Path) -> None:
+    plan = robustness.Plan(
+        sweeps=["stride"],
+        n_images=2,
+        options={"sliding-patch": {"patch": 32}},
+        values={"stride": [112, 56]},
+        alphas={"sliding-patch": 1.5},
+    )
+    with pytest.raises(ValueError, match=r"alphas must be in \[0, 1\] for threshold 'max'"):
+        robustness.run_robustness(SETTINGS, plan, ResultsStore(tmp_path))
+    changed = SETTINGS.model_copy(update={"threshold": "mean"})
+    found = robustness.run_robustness(changed, plan, ResultsStore(tmp_path)).accuracy
+    assert found[found["metric"] == "iou"]["score"].notna().all()
+
+
+def test_a_variant_may_have_a_threshold_of_its_own() -> None:
+    images = robustness._counted(SETTINGS, PLAN, torch.device("cpu"))
+    listed = robustness._settings(get_sweep("patch-size", 64, [70, 84]), images, SETTINGS, PLAN)
+    plan = PLAN.model_copy(update={"alphas": {"sliding-patch": 0.3, "sliding-patch-g": 0.6}})
+    found = {one.variant: robustness._alpha(plan, one, SETTINGS) for one in listed}
+    assert found == {"base": 0.3, "generative": 0.6}
+    assert {robustness._alpha(PLAN, one, SETTINGS) for one in listed} == {0.15}
+
+
+def test_scores_follow_the_fill_seed_and_threshold_of_the_settings() -> None:
+    images = robustness._counted(SETTINGS, PLAN, torch.device("cpu"))
+    (one, *_) = robustness._settings(get_sweep("patch-size", 64, [70, 84]), images, SETTINGS, PLAN)
+    changes: list[dict[str, object]] = [{}, {"threshold": "energy"}, {"seed": 5}]
+    found = [
+        robustness_scores.score_task(
+            one, SETTINGS.model_copy(update={"fills": ["noise"], **change}), 0.3
+        ).compute(ResultsStore(Path("unused")))
+        for change in changes
+    ]
+    scores = [table.set_index(["metric", "image"])["score"] for table in found]
+    assert not np.allclose(scores[0]["iou"], scores[1]["iou"])
+    assert np.allclose(scores[0]["deletion"], scores[1]["deletion"])
+    assert not np.allclose(scores[0]["deletion"], scores[2]["deletion"])
 
 
 def test_a_negative_variance_is_refused() -> None:

@@ -118,3 +118,10 @@ def test_boxes_are_drawn_where_they_are(images: np.ndarray) -> None:
 def test_unequal_numbers_of_boxes_are_refused(images: np.ndarray) -> None:
     with pytest.raises(ValueError, match="differ in number"):
         boxes_figure(images, [[]], [None, None], [0, 0])
+
+
+def test_a_long_name_is_broken_at_its_hyphens(images: np.ndarray, heatmaps: dict[str, np.ndarray]) -> None:
+    maps = next(iter(heatmaps.values()))
+    figure = gallery_figure(images, {"meaningful-perturbation-g": maps, "grad-cam": maps})
+    titles = [axis.get_title(loc="center") for axis in figure.axes[:3]]
+    assert titles[1:] == ["meaningful-\nperturbation-g", "grad-cam"]

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
 
-from heatcheck.figures.robustness import robustness_figure, spread_figure
+from heatcheck.figures.robustness import measures_figure, robustness_figure, spread_figure
 from heatcheck.figures.style import look
 
 SWEEPS = (
@@ -102,3 +102,16 @@ def test_a_generative_variant_is_lighter_than_its_method_and_has_another_marker(
     own, variant = look(base), look(f"{base}-g")
     assert sum(to_rgb(variant.color)) > sum(to_rgb(own.color))
     assert variant.marker != own.marker
+
+
+def test_measures_stand_side_by_side_with_the_same_rows(similarities: pd.DataFrame) -> None:
+    figure = measures_figure(similarities)
+    assert [axis.get_title(loc="left") for axis in figure.axes] == [
+        "Rank correlation",
+        "SSIM",
+        "HOG correlation",
+    ]
+    dots = [[line for line in axis.get_lines() if line.get_marker() == "o"] for axis in figure.axes]
+    assert [len(some) for some in dots] == [7, 7, 7]
+    with pytest.raises(ValueError, match="no column measure"):
+        measures_figure(similarities.drop(columns="measure"))

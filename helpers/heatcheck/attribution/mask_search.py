@@ -1,10 +1,11 @@
 """The search for a mask: its loss on a batch of images, where it starts, and its steps."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from heatcheck.attribution.baselines import gaussian_blurred
@@ -19,6 +20,10 @@ _RADII = range(0, 171, 5)
 _DISC_SIGMA = 10.0
 _SIDE = 224
 _REST = 0.01
+# The published inpainter works on 256 pixels for an image of 224.
+_INPAINTED = 256 / 224
+
+Kept = Literal["resampled", "exact"]
 
 
 class Objective(NamedTuple):
@@ -47,12 +52,15 @@ class Scene(NamedTuple):
         classes: ``(N, k)`` int64, the classes whose scores are added up.
         behind: What removed pixels show, like the images, or a removal operator.
         size: ``(H, W)``, what the model sees.
+        kept: What stands behind a kept pixel that a removal operator hands back as it was; see
+            ``meaningful_perturbation``.
     """
 
     query: Query
     classes: Tensor
     behind: Behind
     size: tuple[int, int]
+    kept: Kept = "resampled"
 
 
 class Losses(NamedTuple):
@@ -98,8 +106,22 @@ def composites(scene: Scene, keep: Tensor, corners: Tensor, soft: Tensor) -> Ten
         hidden = crops(scene.behind, corners, scene.size)
     else:
         with torch.no_grad():
-            hidden = scene.behind.substrate(images, ~find_holes(soft))
+            known = ~find_holes(soft)
+            hidden = scene.behind.substrate(images, known)
+            if scene.kept == "resampled":
+                same = known & (hidden == images).all(1, keepdim=True)
+                hidden = torch.where(same, resampled(images), hidden)
     return torch.lerp(hidden, images, keep.to(images.dtype))
+
+
+def resampled(images: Tensor) -> Tensor:
+    """Images ``(N, C, H, W)`` resized to 8/7 of their sides and back, as an inpainter hands them back.
+
+    Bilinear both ways, 224 to 256 to 224 pixels (Agarwal and Nguyen 2020): fine detail is lost.
+    """
+    size = tuple(images.shape[2:])
+    larger = [round(side * _INPAINTED) for side in size]
+    return F.interpolate(F.interpolate(images, larger, mode="bilinear"), size, mode="bilinear")
 
 
 def explained_scores(scene: Scene, images: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from heatcheck.attribution.baselines import gaussian_blurred
 from heatcheck.attribution.fills import Behind, Fill, behind
-from heatcheck.attribution.mask_search import Objective, Scene, circular_start, mask_draws, search_masks
+from heatcheck.attribution.mask_search import Kept, Objective, Scene, circular_start, mask_draws, search_masks
 from heatcheck.attribution.masks import Padding, eight_bit_blur, over_image, with_surround
 from heatcheck.attribution.passes import (
     Count,
@@ -66,6 +66,7 @@ def meaningful_perturbation(
     fill: Literal["gaussian"] | Fill = "gaussian",
     fill_options: dict[str, Any] | None = None,
     blur_radius: Positive = 10.0,
+    kept: Kept = "resampled",
     binary: bool = False,
     mask_blur: NotNegative = 0.0,
     n_top: Count | None = None,
@@ -102,6 +103,11 @@ def meaningful_perturbation(
         fill_options: Options of the removal operator.
         blur_radius: Standard deviation in pixels of an image of side 224, scaled with the shorter side. The
             authors blur before they resize: for an original of shorter side ``s``, that is ``2560 / s``.
+        kept: What stands behind a kept pixel that a removal operator hands back as it was. ``exact``: the
+            pixel itself, so that nothing would change if it were removed: the score sends no gradient to
+            the cells of kept pixels, and what is kept is never removed. ``resampled``: the pixel as it comes
+            back from the published inpainter, which works on 8/7 of the side; the detail that is lost on
+            the way gives the gradient.
         binary: The model sees the mask as zeros and ones; gradients pass as if it did not.
         mask_blur: Standard deviation of a Gaussian over the enlarged mask, scaled like ``blur_radius``.
         n_top: Explain the sum of the scores of the ``n_top`` classes that score best on the whole image
@@ -126,7 +132,7 @@ def meaningful_perturbation(
     def search(part: slice) -> Tensor:
         some = query.at([Piece(0, part)], with_surround(images[part], jitter, padding))
         hidden = _hidden(fill, fill_options, some.images, blur_radius * unit)
-        scene = Scene(some, classes[part], hidden, (height, width))
+        scene = Scene(some, classes[part], hidden, (height, width), kept)
         assert some.generator is not None
         start, corners = mask_draws(some.generator, cells, n_iterations, jitter)
         if init != "random":

@@ -89,7 +89,7 @@ def sliding_patch(
     """
     query = Query(model, images, targets, forward_args, output)
     height, width = images.shape[-2:]
-    side = patch or max(stride, round(_PATCH_SHARE * min(height, width)))
+    side = patch or default_patch(min(height, width), stride)
     rows, columns = (make_windows(length, side, stride, cover=cover) for length in (height, width))
     grid = sliding_patch_grid(query, rows, columns, behind(fill, fill_options, images))
     if aggregate == "mean":
@@ -97,6 +97,11 @@ def sliding_patch(
     if place == "centre":
         return at_centers(grid, rows, columns)[:, None]
     return stretch(grid, (height, width), upsample)[:, None]
+
+
+def default_patch(side: int, stride: int) -> int:
+    """Side of the window where none is given: 29/224 of the image's, but not less than the stride."""
+    return max(stride, round(_PATCH_SHARE * side))
 
 
 def sliding_patch_grid(query: Query, rows: Windows, columns: Windows, fill: Behind) -> Tensor:

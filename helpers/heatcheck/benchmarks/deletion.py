@@ -38,7 +38,17 @@ from heatcheck.runtime.plugins import (
 )
 from heatcheck.runtime.store import ResultsStore, cell_key
 
-__all__ = ["DEFAULT_ALPHA", "Job", "Results", "Settings", "check", "pooling_of", "run"]
+__all__ = [
+    "DEFAULT_ALPHA",
+    "Job",
+    "Results",
+    "Settings",
+    "check",
+    "heatmap_cell",
+    "make_jobs",
+    "pooling_of",
+    "run",
+]
 
 
 class Results(NamedTuple):
@@ -47,6 +57,8 @@ class Results(NamedTuple):
     Attributes:
         settings: The settings of the run, the methods of its plug-ins included.
         shown: Images that are shown, with their classifier.
+        counted: Images that are counted, with theirs.
+        held: Images that thresholds are chosen on; None where there are none.
         heatmaps: For each method the pooled maps ``(N, H, W)`` of the shown images.
         scores: Tidy scores per counted image; columns ``benchmark, preset, data, model, method, options,
             target, pooling, image, metric, fill, alpha, fraction, value, flag``.
@@ -57,6 +69,8 @@ class Results(NamedTuple):
 
     settings: Settings
     shown: Explained
+    counted: Explained
+    held: Explained | None
     heatmaps: Mapping[str, Tensor]
     scores: pd.DataFrame
     heldout: pd.DataFrame
@@ -93,13 +107,13 @@ def run(settings: Settings, store: ResultsStore) -> Results:
     with memory_budget(settings.memory) if settings.memory else nullcontext():
         sets = _load_sets(settings, device)
         # Photographs are shown, not counted: one of their curves costs as much as a hundred of the scenes'.
-        shown = _jobs(settings, sets.shown, options=settings.shown_options)
+        shown = make_jobs(settings, sets.shown, options=settings.shown_options)
         _fill(store, shown, settings)
-        scores = _fill(store, _jobs(settings, sets.counted, choices=_choices(settings)), settings)
+        scores = _fill(store, make_jobs(settings, sets.counted, choices=_choices(settings)), settings)
         heldout = _fill(store, _held_jobs(settings, sets.heldout), settings)
         maps = {name: _shown_maps(store, shown, name, settings) for name in settings.methods}
     wrong, selection = sets.loaded.n_wrong, sets.loaded.selection
-    return Results(settings, sets.shown, maps, scores, heldout, wrong, selection)
+    return Results(settings, sets.shown, sets.counted, sets.heldout, maps, scores, heldout, wrong, selection)
 
 
 def _load_sets(settings: Settings, device: torch.device) -> _Sets:
@@ -134,7 +148,7 @@ def _choices(settings: Settings) -> Choices:
     )
 
 
-def _jobs(
+def make_jobs(
     settings: Settings,
     explained: Explained,
     *,
@@ -142,6 +156,15 @@ def _jobs(
     boxes_only: bool = False,
     options: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[Job]:
+    """What is computed for every method and shard of ``explained``.
+
+    Args:
+        settings: Methods and their options.
+        explained: Images and classifier.
+        choices: What is scored; None: heatmaps alone.
+        boxes_only: Score only what thresholds are chosen by.
+        options: Options of methods that win over those of the settings.
+    """
     shards, jobs = explained.shards(), []
     for name in settings.methods:
         request = MethodRequest(name, {**settings.options.get(name, {}), **(options or {}).get(name, {})})
@@ -153,7 +176,7 @@ def _jobs(
 def _held_jobs(settings: Settings, heldout: Explained | None) -> list[Job]:
     if heldout is None:
         return []
-    return _jobs(settings, heldout, choices=_choices(settings), boxes_only=True)
+    return make_jobs(settings, heldout, choices=_choices(settings), boxes_only=True)
 
 
 def _fill(store: ResultsStore, jobs: Sequence[Job], settings: Settings) -> pd.DataFrame:
@@ -170,31 +193,31 @@ def _fill(store: ResultsStore, jobs: Sequence[Job], settings: Settings) -> pd.Da
 
 
 def _task(job: Job, settings: Settings) -> Task:
-    heatmap_cell = _heatmap_cell(job, settings)
+    maps = heatmap_cell(job, settings)
     if job.choices is None:
-        return Task(heatmap_cell, partial(_compute_maps, job, heatmap_cell))
+        return Task(maps, partial(_compute_maps, job, maps))
     cell = {
         "kind": "deletion-scores",
         "code": code_fingerprint(__name__),
-        "heatmaps": cell_key(heatmap_cell),
+        "heatmaps": cell_key(maps),
         "choices": job.choices._asdict(),
         "boxes_only": job.boxes_only,
     }
-    return Task(cell, partial(_compute_scores, job, heatmap_cell))
+    return Task(cell, partial(_compute_scores, job, maps))
 
 
-def _compute_maps(job: Job, heatmap_cell: Mapping[str, Any], _store: ResultsStore) -> pd.DataFrame:
+def _compute_maps(job: Job, cell: Mapping[str, Any], _store: ResultsStore) -> pd.DataFrame:
     with memory_budget(job.memory) if job.memory else nullcontext():
-        return compute_heatmaps(job.explained, job.request, heatmap_cell)
+        return compute_heatmaps(job.explained, job.request, cell)
 
 
-def _compute_scores(job: Job, heatmap_cell: Mapping[str, Any], store: ResultsStore) -> pd.DataFrame:
+def _compute_scores(job: Job, cell: Mapping[str, Any], store: ResultsStore) -> pd.DataFrame:
     """Scores of one shard of images, with what they are of in every row."""
     if job.choices is None:
         raise ValueError("a job without choices has no scores")
     data = job.explained.data
     with memory_budget(job.memory) if job.memory else nullcontext():
-        maps = cell_heatmaps(store, job.explained, job.request, heatmap_cell)
+        maps = cell_heatmaps(store, job.explained, job.request, cell)
         score = score_boxes if job.boxes_only else score_heatmaps
         table = score(job.explained, range(len(data)), maps, job.choices)
     targets = dict(zip(data.ids, data.targets.tolist(), strict=True))
@@ -203,12 +226,13 @@ def _compute_scores(job: Job, heatmap_cell: Mapping[str, Any], store: ResultsSto
         data=data.name,
         model=job.explained.classifier.name,
         method=job.request.name,
-        options=json.dumps(heatmap_cell["options"], sort_keys=True),
+        options=json.dumps(cell["options"], sort_keys=True),
         target=table["image"].map(targets),
     )
 
 
-def _heatmap_cell(job: Job, settings: Settings) -> dict[str, Any]:
+def heatmap_cell(job: Job, settings: Settings) -> dict[str, Any]:
+    """Cell of the heatmaps of one job."""
     plugins = [*sorted(loaded_plugins().values()), *entry_point_packages()]
     (cell,) = heatmap_cells(job.explained, job.request, seed=settings.seed, plugins=plugins)
     return cell
@@ -216,5 +240,5 @@ def _heatmap_cell(job: Job, settings: Settings) -> dict[str, Any]:
 
 def _shown_maps(store: ResultsStore, jobs: Sequence[Job], name: str, settings: Settings) -> Tensor:
     mine = [job for job in jobs if job.request.name == name]
-    maps = [cell_heatmaps(store, job.explained, job.request, _heatmap_cell(job, settings)) for job in mine]
+    maps = [cell_heatmaps(store, job.explained, job.request, heatmap_cell(job, settings)) for job in mine]
     return pool(torch.cat(maps), pooling_of(settings, name))

@@ -91,7 +91,7 @@ def strip(results: Results, image: int, method: str, *, n_frames: int = 7, fill:
     target = int(explained.data.targets[image])
     scores = ask_all(softmax_of(explained.classifier.module), frames)[:, target]
     fractions = counts.double() / (height * width)
-    return Strip(_drawn(explained, frames), *(np.asarray(part.cpu().numpy()) for part in (scores, fractions)))
+    return Strip(drawn(explained, frames), *(np.asarray(part.cpu().numpy()) for part in (scores, fractions)))
 
 
 def box_examples(results: Results, method: str, *, alpha: float = DEFAULT_ALPHA) -> BoxExamples:
@@ -111,7 +111,8 @@ def box_examples(results: Results, method: str, *, alpha: float = DEFAULT_ALPHA)
     return BoxExamples(pictures(results.shown), true, predicted, np.asarray(ious.cpu().numpy()))
 
 
-def _drawn(explained: Explained, images: Tensor) -> Array:
+def drawn(explained: Explained, images: Tensor) -> Array:
+    """Normalized ``images`` ``(N, 3, H, W)`` as they are drawn, ``(N, H, W, 3)`` in [0, 1]."""
     mean, std = (torch.tensor(part).view(1, -1, 1, 1) for part in explained.classifier.normalization)
     shown = (images.cpu() * std + mean).clamp(0, 1)
     return np.asarray(shown.permute(0, 2, 3, 1).double().numpy())

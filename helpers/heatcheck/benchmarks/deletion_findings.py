@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 
-from heatcheck.benchmarks.deletion_tables import BETTER, LOCALIZATION, Score, find_score
+from heatcheck.benchmarks.deletion_summary import best_method
+from heatcheck.benchmarks.deletion_tables import BETTER, LOCALIZATION, Score, find_score, is_control
 from heatcheck.benchmarks.findings import Finding, agree, compare
 
 
 def deletion_findings(scores: list[Score], data: str) -> list[Finding]:
     """Findings on data set ``data``; those whose methods or fills were not run are left out."""
-    return [*_comparisons(scores, data), *_agreements(scores, data)]
+    return [*_comparisons(scores, data), *_localizers(scores, data), *_agreements(scores, data)]
 
 
 def _comparisons(scores: list[Score], data: str) -> Iterator[Finding]:
@@ -41,6 +42,32 @@ def _comparisons(scores: list[Score], data: str) -> Iterator[Finding]:
             yield compare(
                 key, statement, score.values, *pair, less=True, source=source, quantity=_name(score)
             )
+
+
+def _localizers(scores: list[Score], data: str) -> Iterator[Finding]:
+    """Which method localizes best, and does deletion pick it? Chosen and tested on the same images."""
+    if not any((score.data, score.metric) == (data, LOCALIZATION) for score in scores):
+        return
+    errors = find_score(scores, data, LOCALIZATION)
+    means = errors.means().dropna().sort_values(kind="stable")
+    methods = [str(name) for name in means.index if not is_control(str(name))]
+    controls = [str(name) for name in means.index if is_control(str(name))]
+    if len(methods) < 2:
+        return
+    best, picked = methods[0], best_method(scores, data, "deletion")
+    cases = [
+        ("localizes_best", f"{best} localizes best: better than the runner-up, {methods[1]}.", methods[1])
+    ]
+    if controls:
+        statement = f"{best}, which localizes best, is better at it than the best control, {controls[0]}."
+        cases.append(("localizer_beats_control", statement, controls[0]))
+    if picked not in (None, best, methods[1]):
+        statement = f"{best}, which localizes best, is better at it than {picked}, which deletion prefers."
+        cases.append(("deletion_picks_another", statement, str(picked)))
+    for key, statement, other in cases:
+        yield compare(
+            key, statement, errors.values, best, other, less=True, source="this book", quantity=LOCALIZATION
+        )
 
 
 def _agreements(scores: list[Score], data: str) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from torch import Tensor
 from heatcheck.benchmarks.heatmaps import Explained
 from heatcheck.metrics.boxes import ALPHAS, Region, Threshold, boxes_from_heatmaps
 from heatcheck.metrics.curves import Curves, Spacing, deletion, insertion
+from heatcheck.metrics.flags import extremes, map_flags
 from heatcheck.metrics.localization import GroundTruth, localization_error
 from heatcheck.metrics.mass_rank import relevance_mass, relevance_rank
 from heatcheck.metrics.ordering import Ties
@@ -22,6 +23,7 @@ from heatcheck.metrics.scoring import softmax_of
 from heatcheck.removal.fills import Fill, get_fill
 
 COLUMNS = ("image", "metric", "fill", "pooling", "alpha", "fraction", "value", "flag")
+STATISTICS = ("map minimum", "map maximum", "map mean")
 # The pointing game's tolerance is 15 pixels at 224 (Zhang et al. 2016); it shrinks with the image.
 _TOLERANCE = 15 / 224
 
@@ -72,7 +74,8 @@ def score_heatmaps(
     Returns:
         Columns ``COLUMNS``. Metrics are ``deletion``, ``insertion`` (each also ``/first`` and ``/max``:
         divided by the curve's first or largest value), their ``curve`` points, ``iou``, ``saliency-metric``,
-        ``pointing-game``, ``relevance-mass`` and ``relevance-rank``.
+        ``pointing-game``, ``relevance-mass``, ``relevance-rank``, and the map's own ``map minimum``,
+        ``map maximum`` and ``map mean``.
     """
     data = explained.data.take(rows)
     maps = pool(heatmaps.to(explained.device), choices.pooling)
@@ -80,6 +83,7 @@ def score_heatmaps(
         *_curve_tables(explained, rows, maps, choices),
         *_box_tables(explained, rows, maps, choices),
         *_mask_tables(data.ids, heatmaps.to(explained.device), data.masks),
+        *_map_tables(data.ids, maps),
     ]
     return _tidy(tables, choices.pooling)
 
@@ -119,15 +123,15 @@ def _curve_tables(
     }
     runs = []
     for name in choices.deletion_fills:
-        runs.append(("deletion", name, partial(deletion, fill=_fill(explained, name, choices.seed))))
+        runs.append(("deletion", name, partial(deletion, fill=fill_of(explained, name, choices.seed))))
     start = choices.insertion_fill
-    runs.append(("insertion", start, partial(insertion, fill=_fill(explained, start, choices.seed))))
+    runs.append(("insertion", start, partial(insertion, fill=fill_of(explained, start, choices.seed))))
     for metric, fill, run in runs:
         curves = run(softmax_of(explained.classifier.module), images, maps, **shared)
         yield from _curve_rows(ids, metric, fill, curves)
 
 
-def _fill(explained: Explained, name: str, seed: int) -> Fill:
+def fill_of(explained: Explained, name: str, seed: int) -> Fill:
     """Fill called ``name`` with the run's seed and the classifier's normalization, where it takes them."""
     known = {"seed": seed, **explained.classifier.normalization._asdict()}
     options = inspect.signature(get_fill(name).function).parameters
@@ -194,6 +198,13 @@ def _mask_tables(ids: Sequence[str], heatmaps: Tensor, masks: Tensor | None) -> 
         rank = relevance_rank(maps, masks.to(maps.device))
         yield _rows(ids, "relevance-mass", mass.values, mass.flags, pooling=pooling)
         yield _rows(ids, "relevance-rank", rank.values, rank.flags, pooling=pooling)
+
+
+def _map_tables(ids: Sequence[str], maps: Tensor) -> Iterable[pd.DataFrame]:
+    flags = map_flags(maps)
+    low, high = extremes(maps)
+    for name, values in zip(STATISTICS, (low, high, maps.double().mean((1, 2))), strict=True):
+        yield _rows(ids, name, values, flags)
 
 
 def _rows(ids: Sequence[str], metric: str, values: Tensor, flags: Any, **constant: object) -> pd.DataFrame:

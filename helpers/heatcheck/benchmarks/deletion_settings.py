@@ -132,3 +132,9 @@ def _check_fill(name: str) -> None:
 def pooling_of(settings: Settings, method: str) -> str:
     """How the channels of ``method`` are joined: the user's choice, else the method's default."""
     return settings.poolings.get(method, get_method(method).pooling)
+
+
+def default_alpha(settings: Settings) -> float:
+    """Threshold of the boxes where no held-out images choose one."""
+    # Multiples of the mean and fractions of the maximum have different grids.
+    return 1.0 if settings.threshold == "mean" else DEFAULT_ALPHA

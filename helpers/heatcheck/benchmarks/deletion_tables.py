@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 
 from heatcheck.attribution.registry import get_method
-from heatcheck.benchmarks.deletion import DEFAULT_ALPHA, Results, Settings
+from heatcheck.benchmarks.deletion import Results, Settings
+from heatcheck.benchmarks.deletion_settings import default_alpha
 from heatcheck.metrics.flags import FLAGS, OK
 from heatcheck.metrics.localization import choose_alpha
 from heatcheck.metrics.resampling import Intervals, mean_intervals, stratified_intervals
@@ -137,10 +138,10 @@ def alpha_table(results: Results, *, seed: int = 0) -> pd.DataFrame:
     ious = _rows(results.scores, results.settings.counted, "iou")
     if ious.empty:
         return pd.DataFrame(columns=["method", "alpha", "error", "low", "high", "chosen"])
-    chosen = _chosen_alphas(results, results.settings.counted, "iou")
+    chosen = chosen_alphas(results, results.settings.counted, "iou")
     parts = []
     for method in results.settings.methods:
-        errors = _errors(ious[ious["method"] == method], results.settings.strict)
+        errors = errors_of(ious[ious["method"] == method], results.settings.strict)
         errors = errors.pivot(index="image", columns="alpha", values="value")
         mean, low, high = mean_intervals(errors.to_numpy(dtype=float), seed=seed)
         alphas = errors.columns.to_numpy(dtype=float)
@@ -170,11 +171,11 @@ def _data_scores(results: Results, data: str) -> Iterator[Score]:
     for metric, column in ((LOCALIZATION, "iou"), ("saliency-metric", "saliency-metric")):
         rows = table[table["metric"] == column]
         if rows["value"].notna().any():
-            chosen = _chosen_alphas(results, data, column)
+            chosen = chosen_alphas(results, data, column)
             kept = rows[rows["alpha"] == rows["method"].map(chosen)]
             settings = {method: f"alpha {alpha:.2f}" for method, alpha in chosen.items()}
             if column == "iou":
-                kept = _errors(kept, results.settings.strict)
+                kept = errors_of(kept, results.settings.strict)
             yield _score(results, data, metric, kept, settings=settings)
     if len(rows := table[table["metric"] == "pointing-game"]):
         classes = rows.drop_duplicates("image").set_index("image")["target"]
@@ -229,19 +230,25 @@ def _summary(score: Score, seed: int) -> pd.DataFrame:
     )
 
 
-def _chosen_alphas(results: Results, data: str, column: str) -> dict[str, float]:
-    """Threshold of each method: best on the held-out images, or the default where there are none."""
+def chosen_alphas(results: Results, data: str, column: str = "iou") -> dict[str, float]:
+    """Threshold of each method: best on the held-out images, or the default where there are none.
+
+    Args:
+        results: Of a run.
+        data: Data set of the scores.
+        column: What it is chosen by: ``iou`` for the localization error, or ``saliency-metric``.
+    """
     methods = results.settings.methods
-    # Multiples of the mean and fractions of the maximum have different grids.
-    default = 1.0 if results.settings.threshold == "mean" else DEFAULT_ALPHA
+    default = default_alpha(results.settings)
     if data != results.settings.counted or not len(results.heldout):
         return dict.fromkeys(methods, default)
     rows = results.heldout[results.heldout["metric"] == column]
     if column == "iou":
-        rows = _errors(rows, results.settings.strict)
+        rows = errors_of(rows, results.settings.strict)
     means = rows.groupby(["method", "alpha"])["value"].mean()
     chosen = dict.fromkeys(methods, default)
-    for method in methods:
+    # A data set without boxes has no overlaps to choose by.
+    for method in methods if len(means) else ():
         if means[method].notna().any():
             chosen[method] = choose_alpha(means[method].index.tolist(), means[method].tolist()).alpha
     return chosen
@@ -255,7 +262,7 @@ def _best_poolings(rows: pd.DataFrame) -> dict[str, str]:
     return {str(method): str(pooling) for method, pooling in best.items()}
 
 
-def _errors(ious: pd.DataFrame, strict: bool) -> pd.DataFrame:
+def errors_of(ious: pd.DataFrame, strict: bool) -> pd.DataFrame:
     """Overlaps turned into errors: 1 where the object is not found, NaN where that is undefined."""
     value = ious["value"].to_numpy(dtype=float)
     lost = value <= MIN_IOU if strict else value < MIN_IOU

@@ -15,7 +15,7 @@ import pydantic
 import torch
 
 from heatcheck.attribution.registry import check_options, get_method
-from heatcheck.benchmarks.deletion_settings import DEFAULT_ALPHA, Settings, check
+from heatcheck.benchmarks.deletion_settings import Settings, check, default_alpha
 from heatcheck.benchmarks.heatmaps import Explained, MethodRequest, heatmap_cells, prepare
 from heatcheck.benchmarks.robustness_scores import Setting, pair_tasks, score_task
 from heatcheck.benchmarks.sources import Sizes, load_images
@@ -50,8 +50,9 @@ class Plan(pydantic.BaseModel):
         options: Options of methods that are not varied, by method; those of a base method hold for its
             variant too.
         values: Own settings of a sweep, by its name: the reference first, lengths at an image side of 224.
-        alphas: Thresholds of the boxes as fractions of a map's maximum, by base method, the same for its
-            variant; 0.15 by default.
+        alphas: Thresholds of the boxes by method, fractions of what the settings' ``threshold`` says; one of
+            a base method holds for a variant without its own. By default as in the deletion chapter without
+            held-out images.
     """
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
@@ -60,7 +61,7 @@ class Plan(pydantic.BaseModel):
     n_images: int = pydantic.Field(default=10, ge=1)
     options: dict[str, dict[str, Any]] = {}
     values: dict[str, list[Value]] = {}
-    alphas: dict[str, Annotated[float, pydantic.Field(ge=0, le=1)]] = {}
+    alphas: dict[str, Annotated[float, pydantic.Field(ge=0)]] = {}
 
 
 class Robustness(NamedTuple):
@@ -97,6 +98,7 @@ def run_robustness(settings: Settings, plan: Plan, store: ResultsStore) -> Robus
     """
     check(settings)
     check_plan(plan)
+    _check_alphas(plan, settings)
     device = choose_device(settings.device)
     with memory_budget(settings.memory) if settings.memory else nullcontext():
         images = _counted(settings, plan, device)
@@ -104,7 +106,9 @@ def run_robustness(settings: Settings, plan: Plan, store: ResultsStore) -> Robus
         listed = [setting for sweep in sweeps for setting in _settings(sweep, images, settings, plan)]
         # Scoring computes the heatmaps, each in one task; afterwards pairs of them only have to be read.
         accuracy = _tables(
-            store, [(one, score_task(one, settings, _alpha(plan, one))) for one in listed], settings
+            store,
+            [(one, score_task(one, settings, _alpha(plan, one, settings))) for one in listed],
+            settings,
         )
         similarities = _tables(store, pair_tasks(listed), settings)
     common = {"preset": settings.preset, "data": images.data.name, "model": images.classifier.name}
@@ -129,6 +133,12 @@ def check_plan(plan: Plan) -> None:
         get_method(name)
 
 
+def _check_alphas(plan: Plan, settings: Settings) -> None:
+    above = {name: alpha for name, alpha in plan.alphas.items() if alpha > 1}
+    if above and settings.threshold != "mean":
+        raise ValueError(f"alphas must be in [0, 1] for threshold {settings.threshold!r}, got {above}")
+
+
 def with_noise(explained: Explained, variance: float, *, seed: int) -> Explained:
     """The same images with Gaussian noise of ``variance`` added in [0, 1] and clipped.
 
@@ -148,8 +158,9 @@ def with_noise(explained: Explained, variance: float, *, seed: int) -> Explained
     return changed._replace(random_ids=content_ids(explained.images))
 
 
-def _alpha(plan: Plan, setting: Setting) -> float:
-    return plan.alphas.get(setting.sweep.method, DEFAULT_ALPHA)
+def _alpha(plan: Plan, setting: Setting, settings: Settings) -> float:
+    shared = plan.alphas.get(setting.sweep.method, default_alpha(settings))
+    return plan.alphas.get(setting.request.name, shared)
 
 
 def _counted(settings: Settings, plan: Plan, device: torch.device) -> Explained:

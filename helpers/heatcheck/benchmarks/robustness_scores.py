@@ -9,10 +9,11 @@ import pandas as pd
 from torch import Tensor
 
 from heatcheck.attribution.registry import get_method
+from heatcheck.benchmarks.deletion_scores import fill_of
 from heatcheck.benchmarks.deletion_settings import Settings
 from heatcheck.benchmarks.heatmaps import Explained, MethodRequest, cell_heatmaps
 from heatcheck.benchmarks.sweeps import Sweep, Value
-from heatcheck.metrics.boxes import Region, boxes_from_heatmaps
+from heatcheck.metrics.boxes import Region, Threshold, boxes_from_heatmaps
 from heatcheck.metrics.curves import Spacing
 from heatcheck.metrics.curves import deletion as deletion_curves
 from heatcheck.metrics.flags import Flags
@@ -31,7 +32,7 @@ IOU = "iou"
 
 
 class Scoring(NamedTuple):
-    """How heatmaps are scored: the deletion's choices, and region and threshold of the boxes."""
+    """How heatmaps are scored: the deletion's choices, and threshold and region of the boxes."""
 
     fill: str
     ties: Ties
@@ -39,6 +40,7 @@ class Scoring(NamedTuple):
     spacing: Spacing
     max_fraction: float
     seed: int
+    threshold: Threshold
     region: Region
     ground_truth: GroundTruth
     alpha: float
@@ -67,7 +69,7 @@ def score_task(setting: Setting, settings: Settings, alpha: float) -> Task:
     Args:
         setting: The setting.
         settings: Choices of the deletion chapter.
-        alpha: Threshold of the boxes, as a fraction of a map's maximum.
+        alpha: Threshold of the boxes, a fraction of what ``settings.threshold`` says.
     """
     scoring = Scoring(
         settings.fills[0],
@@ -76,6 +78,7 @@ def score_task(setting: Setting, settings: Settings, alpha: float) -> Task:
         settings.spacing,
         settings.max_fraction,
         settings.seed,
+        settings.threshold,
         settings.region,
         settings.ground_truth,
         alpha,
@@ -99,7 +102,7 @@ def _score(setting: Setting, scoring: Scoring, memory: str | None, store: Result
             clean.images,
             maps,
             targets=clean.data.targets.to(clean.device),
-            fill=scoring.fill,
+            fill=fill_of(clean, scoring.fill, scoring.seed),
             ties=scoring.ties,
             step=scoring.step,
             spacing=scoring.spacing,
@@ -111,7 +114,9 @@ def _score(setting: Setting, scoring: Scoring, memory: str | None, store: Result
         if clean.data.boxes is not None:
             height, width = (int(side) for side in clean.images.shape[2:])
             large = resize_heatmaps(maps, (height, width))
-            boxes = boxes_from_heatmaps(large, scoring.alpha, region=scoring.region)
+            boxes = boxes_from_heatmaps(
+                large, scoring.alpha, threshold=scoring.threshold, region=scoring.region
+            )
             found = localization_error(boxes, clean.data.boxes, mode=scoring.ground_truth)
             tables.append(_rows(clean, found.flags, metric=IOU, score=found.ious))
     return pd.concat(tables, ignore_index=True)

@@ -1,5 +1,6 @@
 """Figures that show photographs: heatmaps over images, one deletion as a strip, boxes on images."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 _COLUMNS = 7  # panels side by side at page width that are still large enough to see
+_TITLE = 20  # letters of a name that fit over a panel
 _CLIP = 99.5  # percentile of |heatmap| shown in full color; single extreme pixels would hide the rest
 _TRUE, _PREDICTED = "#ffffff", "#ffd23f"
 
@@ -85,7 +87,7 @@ def strip_figure(frames: "ArrayLike", probabilities: "ArrayLike", fractions: "Ar
     grid = figure.add_gridspec(2, len(photos), height_ratios=[strip, 1.0])
     for column, photo in enumerate(photos):
         axis = figure.add_subplot(grid[0, column])
-        _show(axis, photo)
+        show(axis, photo)
         axis.set_title(
             f"{gone[column]:.0%}", loc="center", fontweight="normal", fontsize=7, color=MUTED, pad=2
         )
@@ -147,7 +149,7 @@ def boxes_figure(
     for axis, photo, true, predicted, value, name in zip(
         axes, photos, boxes_true, boxes_predicted, overlap, names, strict=False
     ):
-        _show(axis, photo)
+        show(axis, photo)
         for box in np.asarray(true, dtype=float).reshape(-1, 4):
             _draw_box(axis, box, _TRUE, "-")
         if predicted is not None:
@@ -168,27 +170,30 @@ def _gallery_block(
     names: Sequence[str],
 ) -> None:
     for row, photo in enumerate(photos):
-        _show(axes[row, 0], photo)
+        show(axes[row, 0], photo)
         axes[row, 0].set_ylabel(names[row], fontsize=6.5, color=INK, labelpad=3)
         for column in range(1, axes.shape[1]):
             axis = axes[row, column]
             if column > len(block):
                 axis.set_axis_off()
                 continue
-            _show_heatmap(axis, photo, maps[block[column - 1]][row])
+            show_heatmap(axis, photo, maps[block[column - 1]][row])
             if row == 0:
-                axis.set_title(block[column - 1], loc="center", fontsize=6.5, fontweight="normal", pad=3)
+                axis.set_title(
+                    _wrapped(block[column - 1]), loc="center", fontsize=6.5, fontweight="normal", pad=3
+                )
 
 
-def _show_heatmap(axis: Axes, photo: "NDArray[np.float64]", heatmap: "NDArray[np.float64]") -> None:
+def show_heatmap(axis: Axes, photo: "NDArray[np.float64]", heatmap: "NDArray[np.float64]") -> None:
+    """Draw ``heatmap`` ``(H, W)`` over ``photo`` ``(H, W, 3)``, or what is wrong with it."""
     fault = _fault(heatmap)
     if fault:
-        _show(axis, np.full_like(photo, 0.93))
+        show(axis, np.full_like(photo, 0.93))
         axis.text(
             0.5, 0.5, fault, transform=axis.transAxes, ha="center", va="center", fontsize=6.5, color=MUTED
         )
         return
-    _show(axis, overlay(photo, heatmap))
+    show(axis, overlay(photo, heatmap))
 
 
 def overlay(photo: "NDArray[np.float64]", heatmap: "NDArray[np.float64]") -> "NDArray[np.float64]":
@@ -222,7 +227,8 @@ def _colormap(name: str) -> Any:
     return sns.color_palette(name, as_cmap=True)
 
 
-def _show(axis: Axes, picture: "NDArray[np.float64]") -> None:
+def show(axis: Axes, picture: "NDArray[np.float64]") -> None:
+    """Draw ``picture`` ``(H, W, 3)`` without ticks or frame."""
     height, width = picture.shape[:2]
     axis.imshow(np.clip(picture, 0, 1), extent=(0, width, height, 0), interpolation="antialiased")
     axis.set(xticks=[], yticks=[], xlim=(0, width), ylim=(height, 0))
@@ -244,6 +250,11 @@ def _box_legend(figure: Figure) -> None:
         [], [], color=_PREDICTED, linewidth=1.4, linestyle="--", path_effects=halo, label="heatmap's box"
     )
     figure.legend(handles=[true, predicted], loc="outside lower left", ncols=2)
+
+
+def _wrapped(name: str) -> str:
+    """A long name on several lines, broken at its hyphens."""
+    return "\n".join(textwrap.wrap(name, _TITLE)) or name
 
 
 def _tight() -> ConstrainedLayoutEngine:

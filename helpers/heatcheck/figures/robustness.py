@@ -8,10 +8,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from heatcheck.figures.style import INK, MUTED, PAGE, look, size, styled
 
-__all__ = ["robustness_figure", "spread_figure"]
+__all__ = ["measures_figure", "robustness_figure", "spread_figure"]
 
 _COLUMNS = (
     *("sweep", "method", "generative", "values"),
@@ -19,6 +20,7 @@ _COLUMNS = (
     *("difference", "difference_low", "difference_high"),
 )
 _MEASURES = {"spearman": "rank correlation", "ssim": "SSIM", "hog": "correlation of HOG"}
+_PANELS = {"spearman": "Rank correlation", "ssim": "SSIM", "hog": "HOG correlation"}
 _METRICS = {"deletion": "deletion score", "iou": "overlap with the box"}
 _OFFSET = 0.16  # how far a method and its variant stand from the row's middle
 
@@ -54,6 +56,32 @@ def robustness_figure(table: pd.DataFrame, *, measure: str = "spearman") -> Figu
 
 
 @styled
+def measures_figure(table: pd.DataFrame) -> Figure:
+    """Similarity to the reference setting by every measure, one panel each, one row per sweep.
+
+    The method is filled, its generative variant hollow, with 95 % intervals over images.
+
+    Args:
+        table: As for ``robustness_figure``.
+
+    Raises:
+        ValueError: A column is missing or the table is empty.
+    """
+    _check(table, (*_COLUMNS, "measure"))
+    measures = [str(measure) for measure in dict.fromkeys(table["measure"])]
+    rows = [_chosen(table, "measure", measure) for measure in measures]
+    figure = Figure(figsize=size(PAGE, _height(rows[0])), layout="constrained")
+    axes = figure.subplots(1, len(measures), sharey=True, squeeze=False)[0]
+    _rows_down(axes[0], rows[0])
+    for axis, measure, panel in zip(axes, measures, rows, strict=True):
+        _dumbbells(axis, panel)
+        axis.set_title(_PANELS.get(measure, measure))
+        axis.set_xlabel("higher is more robust →")
+    _legend(figure, rows[0])
+    return figure
+
+
+@styled
 def spread_figure(table: pd.DataFrame) -> Figure:
     """Standard deviation of an image's score over the settings, of each method and its variant.
 
@@ -77,6 +105,7 @@ def spread_figure(table: pd.DataFrame) -> Figure:
         axis.set_title(f"Spread of the {_METRICS.get(metric, metric)}")
         axis.set_xlabel("← lower is more robust")
         axis.set_xlim(left=0)
+        axis.xaxis.set_major_locator(MaxNLocator(5))
     _legend(figure, rows[0])
     return figure
 
