@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from tests.benchmarks.peers.case import Case, Sides, relative_difference, run_case
 from tests.benchmarks.peers.fill_peers import FOUR, ROAD, Stencil, impute
 from tests.benchmarks.peers.measure import Comparison, Effort, compare, extra_memory
-from tests.benchmarks.peers.report import FILL_HEADER, SPEED_HEADER, fill_table, speed_table
+from tests.benchmarks.peers.rate_cases import RateRow
+from tests.benchmarks.peers.report import FILL_HEADER, SPEED_HEADER, fill_table, rate_table, speed_table
 from torch import Tensor
 
 GLIBC = platform.libc_ver()[0] == "glibc"
@@ -102,3 +103,14 @@ def test_imputed_pixels_are_the_weighted_mean_of_the_neighbors_they_have(stencil
     present = F.conv2d(torch.ones(1, 1, 7, 9, dtype=torch.float64), kernel, padding=1)
     torch.testing.assert_close(found, torch.where(holes, total / present, images))
     assert float(kernel.sum()) == pytest.approx(1)
+
+
+def test_a_rate_is_told_per_second_of_cpu_with_its_memory() -> None:
+    kept = RateRow("scores", "maps", 40_000, 8.0, 90.0, 150.0)
+    unknown = RateRow("scenes", "scenes", 10, 4.0, None, 150.0)
+    free = RateRow("methods", "questions", 4, 8.0, 700.0)
+    assert (kept.per_second, kept.reached, unknown.reached, free.reached) == (5000, True, None, None)
+    table = rate_table([kept, unknown, free])
+    assert table[1] == ["scores", "maps", "40000", "8.00", "5e+03", "90.0", "<= 150", "yes"]
+    assert table[2][5:] == ["not measured", "<= 150", ""]
+    assert table[3][6:] == ["", ""]

@@ -28,6 +28,7 @@ class Explained(NamedTuple):
 
     ``images`` ``(N, 3, H, W)`` are normalized and on ``device``, as is the classifier. ``random_ids`` name
     the streams of random numbers of stochastic methods; by default those of the images' contents.
+    ``forward_args`` are further inputs of the classifier, ``(N, ...)`` each, such as the words of a question.
     """
 
     data: LabelledImages
@@ -35,6 +36,7 @@ class Explained(NamedTuple):
     images: Tensor
     device: torch.device
     random_ids: tuple[int, ...] | None = None
+    forward_args: tuple[Tensor, ...] = ()
 
     def shards(self) -> "list[Explained]":
         """The same images in pieces of at most ``SHARD``, each with memory of its own."""
@@ -45,6 +47,7 @@ class Explained(NamedTuple):
                 data=self.data.take(rows),
                 images=self.images[rows.start : rows.stop].clone(),
                 random_ids=self.random_ids and self.random_ids[rows.start : rows.stop],
+                forward_args=tuple(extra[rows.start : rows.stop].clone() for extra in self.forward_args),
             )
             for rows in pieces
         ]
@@ -94,7 +97,7 @@ def heatmap_cells(
         "model": explained.classifier.name,
         "weights": weights_hash(explained.classifier.module),
         "method": request.name,
-        "options": _plain(method_options(request, explained.classifier)),
+        "options": plain_options(request, explained.classifier),
         "seed": seed,
         "plugins": plugins,
     }
@@ -102,6 +105,7 @@ def heatmap_cells(
     targets = explained.data.targets.tolist()
     shards = [range(start, min(start + SHARD, len(ids))) for start in range(0, len(ids), SHARD)]
     streams = explained.random_ids
+    extras = [content_ids(extra[:, None]) for extra in explained.forward_args]
     return [
         {
             **common,
@@ -109,19 +113,25 @@ def heatmap_cells(
             "images": [ids[row] for row in rows],
             "targets": [targets[row] for row in rows],
             **({} if streams is None else {"random_ids": [streams[row] for row in rows]}),
+            **({"forward_args": [[extra[row] for row in rows] for extra in extras]} if extras else {}),
         }
         for rows in shards
     ]
 
 
 def method_options(request: MethodRequest, classifier: Classifier) -> dict[str, Any]:
-    """All options of a method; those that must know the normalization take it from ``classifier``.
+    """All options of a method; those about the training images are taken from ``classifier``.
+
+    These are ``mean`` and ``std`` of the normalization and ``mean_image``, normalized as the inputs are.
 
     Raises:
         ValueError: An option is unknown or its value is not allowed.
     """
     options = check_options(request.name, request.options)
-    known = classifier.normalization._asdict()  # mean and std
+    known: dict[str, object] = classifier.normalization._asdict()
+    if classifier.mean_image is not None:
+        mean, std = (torch.tensor(part).view(-1, 1, 1) for part in classifier.normalization)
+        known["mean_image"] = (classifier.mean_image.cpu() - mean) / std
     return options | {name: value for name, value in known.items() if options.get(name, ()) is None}
 
 
@@ -134,7 +144,13 @@ def compute_heatmaps(explained: Explained, request: MethodRequest, cell: Mapping
     generator = CounterGenerator(cell["seed"], tuple(streams) if streams else content_ids(images))
     options = method_options(request, explained.classifier)
     maps = attribute(
-        request.name, explained.classifier.module, images, targets, generator=generator, **options
+        request.name,
+        explained.classifier.module,
+        images,
+        targets,
+        forward_args=tuple(extra[rows].to(images.device) for extra in explained.forward_args),
+        generator=generator,
+        **options,
     )
     arrays = maps.to(device="cpu", dtype=torch.float32).contiguous().numpy()
     table = {"image": [explained.data.ids[row] for row in rows], "map": [array.tobytes() for array in arrays]}
@@ -170,7 +186,13 @@ def weights_hash(module: nn.Module) -> str:
     return digest.hexdigest()[:16]
 
 
-def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as plain JSON values, so that equal options give equal keys."""
-    plain: dict[str, Any] = json.loads(json.dumps(options, default=str, sort_keys=True))
+def plain_options(request: MethodRequest, classifier: Classifier) -> dict[str, Any]:
+    """All options of a method as plain JSON values, so that equal options give equal keys."""
+    options = method_options(request, classifier)
+    plain: dict[str, Any] = json.loads(json.dumps(options, default=_plain, sort_keys=True))
     return plain
+
+
+def _plain(value: object) -> str:
+    # A tensor's text leaves out most of its numbers.
+    return f"tensor {content_ids(value[None])[0]:x}" if isinstance(value, Tensor) else str(value)

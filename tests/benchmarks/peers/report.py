@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from tests.benchmarks.peers.case import Row
 from tests.benchmarks.peers.memory_cases import BUDGET_MB, MemoryRow
+from tests.benchmarks.peers.rate_cases import RateRow
 
 Table = list[list[str]]
 PACKAGES = ("torch", "numpy", "scipy", "scikit-image", "captum", "quantus", "lime", "opencv-python-headless")
@@ -41,6 +42,7 @@ FILL_HEADER = [
     "ours, extra MB",
     "peer, extra MB",
 ]
+RATE_HEADER = ["what", "of", "count", "CPU s", "per CPU second", "extra MB", "target, MB", "reached"]
 MEMORY_HEADER = ["method", "steps or samples", "ours, extra MB", "captum, extra MB", "target, MB", "reached"]
 
 
@@ -68,6 +70,24 @@ def memory_table(rows: Sequence[MemoryRow]) -> Table:
         for row in rows
     ]
     return [MEMORY_HEADER, *lines]
+
+
+def rate_table(rows: Sequence[RateRow]) -> Table:
+    """One line per thing that is done, header first."""
+    lines = [
+        [
+            row.name,
+            row.unit,
+            str(row.n),
+            f"{row.cpu:.2f}",
+            f"{row.per_second:.3g}",
+            _megabytes(row.memory),
+            "" if row.budget is None else f"<= {row.budget:.0f}",
+            _verdict(row.reached),
+        ]
+        for row in rows
+    ]
+    return [RATE_HEADER, *lines]
 
 
 def to_markdown(table: Table) -> str:

@@ -14,13 +14,17 @@ import typer
 from tests.benchmarks.peers.captum_cases import captum_cases
 from tests.benchmarks.peers.case import Case, Row, run_case
 from tests.benchmarks.peers.fill_cases import fill_cases
+from tests.benchmarks.peers.idsds_cases import idsds_cases
 from tests.benchmarks.peers.lime_cases import lime_cases
 from tests.benchmarks.peers.memory_cases import memory_rows
 from tests.benchmarks.peers.quantus_cases import quantus_cases
+from tests.benchmarks.peers.rate_cases import rate_rows
+from tests.benchmarks.peers.relation_cases import relation_cases
 from tests.benchmarks.peers.report import (
     conditions,
     fill_table,
     memory_table,
+    rate_table,
     speed_table,
     to_markdown,
     write_csv,
@@ -28,7 +32,7 @@ from tests.benchmarks.peers.report import (
 from tests.benchmarks.peers.rise_cases import rise_cases
 
 OUT = Path("_build/bench")
-TABLES = ("speed", "fills", "memory")
+TABLES = ("speed", "fills", "memory", "rates")
 log = logging.getLogger("bench")
 
 
@@ -36,6 +40,7 @@ def main(
     pairs: Annotated[int, typer.Option(min=1, help="Interleaved pairs per case.")] = 7,
     only: Annotated[str, typer.Option(help="Only the cases whose name or peer has this text.")] = "",
     memory: Annotated[bool, typer.Option(help="Measure memory at several counts too.")] = True,
+    rates: Annotated[bool, typer.Option(help="Measure what is done per second too.")] = True,
 ) -> None:
     """Compare with the peers, show tables and write them to ``_build/bench``."""
     torch.set_num_threads(1)
@@ -58,6 +63,8 @@ def main(
         tables["fills"] = fill_table(per_image)
     if memory:
         tables["memory"] = memory_table(memory_rows())
+    if rates:
+        tables["rates"] = rate_table(rate_rows())
 
     OUT.mkdir(parents=True, exist_ok=True)
     for name in TABLES:
@@ -73,7 +80,15 @@ def main(
 
 def all_cases() -> list[Case]:
     """All cases, in the order of the table."""
-    return [*quantus_cases(), *rise_cases(), *captum_cases(), *lime_cases(), *fill_cases()]
+    return [
+        *quantus_cases(),
+        *rise_cases(),
+        *captum_cases(),
+        *lime_cases(),
+        *fill_cases(),
+        *idsds_cases(),
+        *relation_cases(),
+    ]
 
 
 def _logged(case: Case, pairs: int) -> Row:
