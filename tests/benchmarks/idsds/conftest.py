@@ -66,7 +66,7 @@ def toy_factory(name: str, seed: int) -> Callable[[], Classifier]:
 def registered() -> Iterator[None]:
     """Two toy models, one as if fine-tuned, and a method whose maps are not finite for some images."""
     methods, models = dict(METHODS), dict(MODELS)
-    for name, seed in (("toy", 0), ("toy-tuned", 1)):
+    for name, seed in (("toy-patches", 0), ("toy-patches-tuned", 1)):
         register_model(name)(toy_factory(name, seed))
 
     @register("half-broken", family="own")
@@ -89,8 +89,8 @@ def settings() -> idsds.Settings:
         methods=METHOD_NAMES,
         options=OPTIONS,
         variants={"ig, 2 steps": {"method": "integrated-gradients", "options": {"n_steps": 2}}},  # type: ignore[dict-item]
-        models=["toy"],
-        tuned={"toy": "toy-tuned"},
+        models=["toy-patches"],
+        tuned={"toy-patches": "toy-patches-tuned"},
         n_images=12,
         n_train=6,
         grids=[2, 8],

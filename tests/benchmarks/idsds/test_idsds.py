@@ -61,7 +61,7 @@ def plain_loop(subject: Subject, maps: Tensor, transform: str) -> list[float]:
 @pytest.mark.parametrize("stage", ["original", "tuned"])
 @pytest.mark.parametrize("transform", ["raw", "abs"])
 def test_scores_are_those_of_the_published_loop(results: Results, stage: str, transform: str) -> None:
-    subject = results.find("toy", stage)  # type: ignore[arg-type]
+    subject = results.find("toy-patches", stage)  # type: ignore[arg-type]
     assert subject is not None
     explained = subject.studied.explained
     found = single_score(subject, results.headline)
@@ -205,7 +205,7 @@ def test_a_variant_is_its_method_with_other_options(results: Results) -> None:
         ({"methods": ["random", "random"]}, "different names"),
         ({"options": {"grad-cam": {"stride": 3}}}, "stride"),
         ({"models": ["no-such-model"], "tuned": {}}, "unknown model"),
-        ({"tuned": {"other": "toy-tuned"}}, "tuned names other"),
+        ({"tuned": {"other": "toy-patches-tuned"}}, "tuned names other"),
         ({"detailed": ["other"]}, "detailed names other"),
         ({"fills": ["no-such-fill"]}, "unknown fill"),
         ({"fills": ["torchscript"]}, "plug-in"),

@@ -18,7 +18,7 @@ PLAIN = Normalization((0.5,) * 3, (0.5,) * 3)
 
 
 def model(n_classes: int = N_CLASSES, size: int = 32) -> Classifier:
-    return Classifier("toy", nn.Identity(), size, PLAIN, ("class",) * n_classes)
+    return Classifier("toy-patches", nn.Identity(), size, PLAIN, ("class",) * n_classes)
 
 
 @pytest.fixture

@@ -196,7 +196,7 @@ def test_tidy_scores_have_a_row_per_image_and_score(results: Results, scores: li
     rows = tidy[(tidy["method"] == "grad-cam") & (tidy["transform"] == "raw") & (tidy["stage"] == "tuned")]
     rows = rows[(rows["protocol"] == "IDSDS") & (rows["output"] == "logit")]
     found = records(rows[(rows["grid"] == 4) & (rows["fill"] == "zero")], "image")
-    score = headline_score(results, "toy")
+    score = headline_score(results, "toy-patches")
     assert {image: row["value"] for image, row in found.items()} == score.values["grad-cam", "raw"].to_dict()
     assert {image: row["correct"] for image, row in found.items()} == score.correct.to_dict()
 
@@ -207,7 +207,7 @@ def test_a_stage_that_was_not_run_is_refused(results: Results) -> None:
 
 
 def test_published_scores_stand_beside_ours(results: Results) -> None:
-    table = score_table([headline_score(results, "toy")], profile="reference")
+    table = score_table([headline_score(results, "toy-patches")], profile="reference")
     found = published_rows(table)
     rows = found[(found["source"] == "hesse2024benchmarking") & (found["model"] == "ResNet-50")]
     row = records(rows, "method", "transform")["integrated-gradients", "raw"]
