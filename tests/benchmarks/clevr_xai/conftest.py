@@ -24,7 +24,7 @@ SIDE, N_SCENES = 64, 5
 COLORS = ("red", "green", "blue")
 METHOD_NAMES = [
     *("gradient", "gradient-squared", "input-x-gradient", "integrated-gradients"),
-    *("smoothgrad", "vargrad", "deconvnet", "grad-cam", "broken", "random", "centre", "constant"),
+    *("smoothgrad", "vargrad", "deconvnet", "grad-cam", "broken-for-some", "random", "centre", "constant"),
 ]
 
 
@@ -138,7 +138,7 @@ def tiny() -> Iterator[None]:
     SOURCES["tiny"] = answered
     register_model("tiny")(make_network)
 
-    @register("broken", family="own")
+    @register("broken-for-some", family="own")
     def broken(
         model: torch.nn.Module, images: torch.Tensor, targets: torch.Tensor, **_: object
     ) -> torch.Tensor:

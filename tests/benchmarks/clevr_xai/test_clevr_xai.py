@@ -71,7 +71,7 @@ def test_wrongly_answered_questions_are_scored_apart(results: clevr_xai.Results)
 
 
 def test_maps_without_a_score_are_flagged_and_spoil_no_other_row(results: clevr_xai.Results) -> None:
-    found = rows(results.scores, method="broken", ground_truth="single", metric=MASS)
+    found = rows(results.scores, method="broken-for-some", ground_truth="single", metric=MASS)
     undefined = found["max-norm"].isna()
     assert {"nonfinite", "empty", "ok"} == set(found["flag"])
     assert undefined.equals(found["flag"] != "ok")

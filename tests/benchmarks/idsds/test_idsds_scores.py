@@ -202,7 +202,7 @@ def test_tidy_scores_have_a_row_per_image_and_score(results: Results, scores: li
 
 
 def test_a_stage_that_was_not_run_is_refused(results: Results) -> None:
-    with pytest.raises(ValueError, match=r"toy \(tuned\)"):
+    with pytest.raises(ValueError, match=r"toy-patches \(tuned\)"):
         headline_score(results, "other")
 
 
