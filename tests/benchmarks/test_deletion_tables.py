@@ -123,7 +123,7 @@ def test_published_numbers_have_a_source_and_stay_apart(results: deletion.Result
     assert len(table) == len(published)
     assert table[table["method"] == "gradient"]["here"].notna().all()
     assert table[table["method"] == "excitation-backprop"]["here"].isna().all()
-    with pytest.raises(ValueError, match="there are: .*deletion"):
+    with pytest.raises(ValueError, match=r"there are: .*deletion"):
         published_scores("nothing")
 
 
