@@ -138,19 +138,18 @@ export_table(
 side = next(iter(results.right.values())).questions.images.shape[-1]
 sizes = clevr_xai_subsets.mask_table(results.predictions, side * side)
 export_table(
-    sizes, f"{out}/masks", caption="Ground truths of the questions that were asked.", label="tab:clevr-xai-masks", digits=1,
-    columns={"kind": "questions", "ground_truth": "ground truth", "n": "n", "undefined": "undefined", "pixels min": "pixels: least", "pixels mean": "mean", "pixels std": "std", "pixels max": "largest", "objects mean": "objects", "length mean": "steps of the program"},
+    clevr_xai_summary.mask_text(sizes), f"{out}/masks", caption="Ground truths of the questions that were asked.", label="tab:clevr-xai-masks", digits=1
 )  # fmt: skip
 
 # %% [markdown]
 """
-:::{csv-table} Answers of the networks; a second one, which went on training, answers the complex questions. Of {{ clevr_xai.n_asked }} questions {{ clevr_xai.n_right }} were answered correctly, and {{ clevr_xai.n_counted }} of these are explained; the others are left out of all means.
+:::{csv-table} Answers of the network; complex questions go to `complex_model` where one is named. Of {{ clevr_xai.n_asked }} questions {{ clevr_xai.n_right }} were answered correctly, and {{ clevr_xai.n_counted }} of these are explained; the others are left out of all means.
 :name: tab-clevr-xai-answers
 :file: ../results/clevr_xai/latest/answers.csv
 :header-rows: 1
 :::
 
-:::{csv-table} Ground truths of the questions that were asked: pixels of 128 x 128, objects, and steps of the questions' programs. A question without such objects has no mask and is left out for that ground truth only.
+:::{csv-table} Ground truths of the questions that were asked: least, mean, standard deviation and most pixels of 128 x 128, mean number of objects, and mean number of steps of the questions' programs. Questions without such objects (*none*) have no mask and are left out for that ground truth only.
 :name: tab-clevr-xai-masks
 :file: ../results/clevr_xai/latest/masks.csv
 :header-rows: 1
@@ -158,7 +157,7 @@ export_table(
 
 ## Heatmaps
 
-Ten methods are compared, most of them in several variants; all explain the answer that the network gave.
+The paper compares ten methods, most of them in several variants; those of this run all explain the answer that the network gave.
 A variant's channels are joined by the {term}`pooling` under which it scores best, as it is reported below.
 """
 
@@ -170,8 +169,9 @@ export_figure(figures.answers_figure(*gallery[1:]), f"{out}/gallery")
 wrong = clevr_xai_examples.gallery(results, paper, right=False)
 export_figure(figures.answers_figure(*wrong[1:]), f"{out}/wrong")
 cut = clevr_xai_tables.cuts(settings)[0]
+mistaken = clevr_xai_subsets.wrong_table(results, cut, seed=seed)
 export_table(
-    clevr_xai_subsets.wrong_table(results, cut, seed=seed), f"{out}/wrong_mass",
+    mistaken[mistaken["method"].isin([*clevr_xai_examples.representatives(paper), "sobel", "centre"])], f"{out}/wrong_mass",
     caption="Relevance mass of right and wrong answers.", label="tab:clevr-xai-wrong", digits=2,
 )  # fmt: skip
 
@@ -181,7 +181,7 @@ export_table(
 :name: fig-clevr-xai-gallery
 :alt: Three scenes with the object that is asked for outlined in yellow, each followed by the heatmaps of all methods and of two controls.
 
-Heatmaps of correctly answered questions, the best method by mass first; the last two are controls, which never look at the network. Yellow: the object that decides. The questions: {{ clevr_xai.questions }}.
+Heatmaps of correctly answered questions, the best method by mass first; controls, which never look at the network, come last. Yellow: the object that decides. The questions: {{ clevr_xai.questions }}.
 :::
 
 When the answer is wrong, the map can tell why.
@@ -209,11 +209,18 @@ Each method appears with its best variant and pooling *for that very panel*, cho
 for kind in KINDS:
     panel = paper[paper["kind"] == kind]
     export_figure(figures.accuracy_figure(panel), f"{out}/{kind}", panel)
-    for title, table in (("best", paper), ("all", accuracy)):
-        export_table(
-            clevr_xai_summary.paper_style(table, kind, median=kind == "simple"), f"{out}/{kind}_{title}",
-            caption=f"Accuracy on {kind} questions: mean (standard deviation), median.", label=f"tab:clevr-xai-{kind}-{title}",
-        )  # fmt: skip
+for kind, metric, stem in (
+    ("simple", None, "simple_best"),
+    ("complex", "relevance-mass", "complex_mass"),
+    ("complex", "relevance-rank", "complex_rank"),
+):
+    export_table(
+        clevr_xai_summary.paper_style(paper, kind, metric), f"{out}/{stem}",
+        caption=f"Accuracy on {kind} questions: mean (standard deviation) median.", label=f"tab:clevr-xai-{stem}",
+    )  # fmt: skip
+export_table(
+    clevr_xai_summary.paper_style(accuracy[accuracy["ground_truth"] == cut.ground_truth], cut.kind), f"{out}/variants_best", caption="All variants: mean (standard deviation) median.", label="tab:clevr-xai-all"
+)  # fmt: skip
 choices = clevr_xai_summary.choice_table(paper, cut.kind, cut.ground_truth)
 export_table(
     choices, f"{out}/choices", caption="Chosen variants and poolings, and ranks with 95 % intervals.", label="tab:clevr-xai-choices"
@@ -228,13 +235,13 @@ export_table(
 Mass (top) and rank (bottom) on simple questions, with 95 % intervals over questions. Hollow: controls that never look at the network. Dashed: the share of the image that the masks cover, which a uniform map scores.
 :::
 
-:::{csv-table} Simple questions, best variant and pooling of each method: mean (standard deviation), median.
+:::{csv-table} Simple questions, best variant and pooling of each method: mean (standard deviation) median.
 :name: tab-clevr-xai-simple
 :file: ../results/clevr_xai/latest/simple_best.csv
 :header-rows: 1
 :::
 
-:::{csv-table} What was chosen for the first ground truth, and the rank of each method with its 95 % interval. Discarded maps are zero everywhere.
+:::{csv-table} What was chosen for the first ground truth (of two variants the first is best by mass, the second by rank), and the rank of each method with its 95 % interval. Discarded maps are zero everywhere.
 :name: tab-clevr-xai-choices
 :file: ../results/clevr_xai/latest/choices.csv
 :header-rows: 1
@@ -252,9 +259,15 @@ Complex questions have wider masks, and wider masks give higher numbers: compare
 The same on complex questions, for four ground truths from narrow to wide.
 :::
 
-:::{csv-table} Complex questions, best variant and pooling of each method: mean (standard deviation).
-:name: tab-clevr-xai-complex
-:file: ../results/clevr_xai/latest/complex_best.csv
+:::{csv-table} Mass on complex questions, best variant and pooling of each method: mean (standard deviation) median.
+:name: tab-clevr-xai-complex-mass
+:file: ../results/clevr_xai/latest/complex_mass.csv
+:header-rows: 1
+:::
+
+:::{csv-table} Rank on complex questions, likewise.
+:name: tab-clevr-xai-complex-rank
+:file: ../results/clevr_xai/latest/complex_rank.csv
 :header-rows: 1
 :::
 
@@ -288,16 +301,19 @@ one = poolings[(poolings["kind"] == cut.kind) & (poolings["ground_truth"] == cut
 export_figure(figures.pooling_figure(one), f"{out}/poolings", poolings)
 fixed = clevr_xai_tables.accuracy_table(results, "fixed", seed=seed)
 fixed_paper = clevr_xai_tables.paper_table(results, fixed, seed=seed)
-for kind in KINDS:
+for kind, metric, stem in (
+    ("simple", None, "simple_fixed"),
+    ("complex", "relevance-mass", "complex_fixed_mass"),
+    ("complex", "relevance-rank", "complex_fixed_rank"),
+):
     export_table(
-        clevr_xai_summary.paper_style(fixed_paper, kind, median=kind == "simple"), f"{out}/{kind}_fixed",
-        caption=f"Accuracy on {kind} questions with one pooling for all.", label=f"tab:clevr-xai-{kind}-fixed",
+        clevr_xai_summary.paper_style(fixed_paper, kind, metric), f"{out}/{stem}",
+        caption=f"Accuracy on {kind} questions with one pooling for all.", label=f"tab:clevr-xai-{stem}",
     )  # fmt: skip
 split = clevr_xai_tables.split_half_table(results, seed=seed)
 export_table(
-    split[(split["kind"] == cut.kind) & (split["ground_truth"] == cut.ground_truth)], f"{out}/split_half",
+    clevr_xai_summary.split_text(split, cut, clevr_xai_examples.representatives(paper)), f"{out}/split_half",
     caption="Pooling chosen on one half of the questions, scored on the other.", label="tab:clevr-xai-split",
-    columns={"metric": "metric", "method": "method", "pooling": "best pooling", "mean": "mean", "held_out": "held out", "optimism": "optimism", "agreement": "halves that agree"},
 )  # fmt: skip
 
 # %% [markdown]
@@ -306,25 +322,31 @@ export_table(
 :name: fig-clevr-xai-poolings
 :alt: A table of colored cells, one row per method and one column per pooling, for mass and for rank; the best pooling of each row is framed.
 
-Mean accuracy in percent for every method and pooling on the first ground truth; the best one of each row is framed. Squaring helps mass, since it makes a map more peaked, and leaves the order of pixels, hence the rank, as it was.
+Mean accuracy in percent for every method and pooling on the first ground truth; the best one of each row is framed. Squaring makes a map more peaked, which helps mass where the peak lies inside the mask, and leaves the order of pixels, hence the rank, as it was.
 :::
 
-:::{csv-table} Simple questions with the pooling {{ clevr_xai.fixed_pooling }} for all methods: mean (standard deviation), median.
+:::{csv-table} Simple questions with the pooling {{ clevr_xai.fixed_pooling }} for all methods: mean (standard deviation) median.
 :name: tab-clevr-xai-simple-fixed
 :file: ../results/clevr_xai/latest/simple_fixed.csv
 :header-rows: 1
 :::
 
-:::{csv-table} Complex questions with the pooling {{ clevr_xai.fixed_pooling }} for all methods: mean (standard deviation).
-:name: tab-clevr-xai-complex-fixed
-:file: ../results/clevr_xai/latest/complex_fixed.csv
+:::{csv-table} Mass on complex questions with that pooling.
+:name: tab-clevr-xai-complex-fixed-mass
+:file: ../results/clevr_xai/latest/complex_fixed_mass.csv
+:header-rows: 1
+:::
+
+:::{csv-table} Rank on complex questions with that pooling.
+:name: tab-clevr-xai-complex-fixed-rank
+:file: ../results/clevr_xai/latest/complex_fixed_rank.csv
 :header-rows: 1
 :::
 
 The best of ten is flattered.
 To see by how much, the pooling is chosen on a random half of the questions and scored on the other half, fifty times and both ways: the largest gain that vanishes is {{ clevr_xai.optimism_text }}.
 
-:::{csv-table} Pooling chosen on all questions, and on halves that are not scored. *Optimism* is what choosing on the reported questions adds.
+:::{csv-table} Pooling chosen on all questions, and on halves that are not scored. *Optimism* is what choosing on the reported questions adds, *agree* the share of halves that choose the same pooling.
 :name: tab-clevr-xai-split
 :file: ../results/clevr_xai/latest/split_half.csv
 :header-rows: 1
@@ -351,13 +373,13 @@ export_figure(figures.subsets_figure(drawn, ylabel="relevance mass"), f"{out}/su
 Relevance mass on subsets of the correctly answered questions, with 95 % intervals. The number below each subset is how many questions it holds; target sizes are thirds.
 :::
 
-A small target is hard to hit for every method, if only because a map has a finest grain.
+A map has a finest grain, so a small target may be hard to hit whatever the method.
 
 ## Settings
 
-:::{csv-table} All variants that were run on all questions, each with its best pooling: mean (standard deviation), median.
+:::{csv-table} All variants that were run on all questions, on the first ground truth, each with its best pooling: mean (standard deviation) median.
 :name: tab-clevr-xai-all
-:file: ../results/clevr_xai/latest/simple_all.csv
+:file: ../results/clevr_xai/latest/variants_best.csv
 :header-rows: 1
 :::
 
@@ -370,7 +392,7 @@ compared = clevr_xai_comparisons.all_variants(results, seed=seed)
 narrow = compared[(compared["kind"] == cut.kind) & (compared["ground_truth"] == cut.ground_truth)]
 export_figure(figures.variants_figure(narrow), f"{out}/variants", compared)
 export_table(
-    clevr_xai_summary.variant_text(compared, cut.ground_truth), f"{out}/settings", caption="Settings of methods.", label="tab:clevr-xai-settings"
+    clevr_xai_summary.variant_text(compared, cut), f"{out}/settings", caption="Settings of methods.", label="tab:clevr-xai-settings"
 )  # fmt: skip
 
 # %% [markdown]
@@ -382,7 +404,7 @@ export_table(
 Settings of the methods, each with its best pooling. Filled: the setting that the rest of the chapter uses.
 :::
 
-:::{csv-table} The same in numbers: mean and best pooling, and the paired difference to the main setting with its 95 % interval.
+:::{csv-table} The same in numbers: means with the best pooling, and the paired difference to the main setting with its 95 % interval; poolings are in the exported rows of the figure.
 :name: tab-clevr-xai-settings
 :file: ../results/clevr_xai/latest/settings.csv
 :header-rows: 1
@@ -401,7 +423,7 @@ export_table(
 
 # %% [markdown]
 """
-:::{csv-table} Three questions: the score that is shared out (for integrated gradients the difference to the baseline's), and shares of it.
+:::{csv-table} A few questions: the score that is shared out (for integrated gradients the difference to the baseline's), and shares of it.
 :name: tab-clevr-xai-conservation
 :file: ../results/clevr_xai/latest/conservation.csv
 :header-rows: 1
@@ -422,15 +444,15 @@ A map that belongs to its question is *unlike* the exchanged one, and loses mass
 
 # %% tags=["hide-input", "remove-output"]
 controls = clevr_xai_comparisons.control_table(results, seed=seed)
-few = controls[controls["method"].isin([*best_variants, "deconvnet", "sobel", "centre"])]
-export_figure(figures.controls_figure(few), f"{out}/controls", controls)
+few = list(dict.fromkeys([*best_variants, "deconvnet", "sobel", "centre"]))
+export_figure(figures.controls_figure(controls[controls["method"].isin(few)]), f"{out}/controls", controls)
 for measure, stem in (("relevance-mass", "lost"), ("spearman", "likeness")):
     export_table(
-        clevr_xai_summary.control_text(controls, measure), f"{out}/{stem}", caption=f"Control experiments: {measure}.", label=f"tab:clevr-xai-{stem}"
+        clevr_xai_summary.control_text(controls, measure, few), f"{out}/{stem}", caption=f"Control experiments: {measure}.", label=f"tab:clevr-xai-{stem}"
     )  # fmt: skip
 
 # %% [markdown]
-"""
+r"""
 :::{figure} ../results/clevr_xai/latest/controls.svg
 :name: fig-clevr-xai-controls
 :alt: Four columns of dots, one per exchanged thing: above, how alike the two maps are from minus one to one; below, how much mass on the object is lost by the exchange.
@@ -452,7 +474,7 @@ Above: rank correlation of each map with the exchanged one; 1 means that nothing
 
 Two results stand out in theory already.
 Deconvnet passes every ReLU backwards as if it were open and shut by the sign of the signal alone; this network has no other gate, so the map of an answer *cannot* depend on the image.
-And LRP with the rule that scores best here, $\\alpha 1 \\beta 0$, is known to change little with the answer it explains {cite}`sixt2022rigorous`: it can find the right object without saying why this answer was given.
+And LRP with the rule of the paper, $\alpha 1 \beta 0$, is known to change little with the answer it explains {cite}`sixt2022rigorous`: it can find the right object without saying why this answer was given.
 Here the map of another answer is correlated with that of the right one by {{ clevr_xai.other_answer.lrp }} for LRP, {{ clevr_xai.other_answer.guided_backprop }} for Guided Backprop and {{ clevr_xai.other_answer.gradient }} for the gradient.
 With another question, which asks for another object, LRP's is {{ clevr_xai.other_question.lrp }}.
 Whether a map follows the question, the answer or neither is read off the columns of {numref}`fig-clevr-xai-controls`.
@@ -475,7 +497,7 @@ export_table(
 :header-rows: 1
 :::
 
-The control *sobel* only sees edges, and objects are where the edges are: with the mask of *all* objects it does better than most methods.
+The control *sobel* only sees edges, and objects are where the edges are: with the mask of *all* objects it is the one to beat.
 That mask asks whether a map avoids the background, not whether it explains.
 
 ## Does the published finding hold here?
@@ -567,7 +589,7 @@ record(
 
 `heatcheck run clevr_xai --preset paper` asks all 39,761 simple and 100,000 complex questions of the released archives with a network trained on CLEVR.
 It needs a GPU, the unpacked archives in the folder that `HEATCHECK_CLEVR_XAI` names (and, where images and masks lie apart, `HEATCHECK_CLEVR_XAI_IMAGES`), and weights: `-p weights=...` names a file made by `python -m heatcheck.benchmarks.make_relation_network` on CLEVR's training questions.
-The shipped weights answer about 6 of 10 questions about CLEVR's own images; they are no substitute.
+The shipped weights were trained on this book's own renders and are no substitute.
 Maps are scored as they are made, one shard at a time, so memory does not grow with the number of questions, and a stopped run goes on where it was.
 
 For more questions about scenes of the kind shown here, make them: `heatcheck data make clevr --scenes 1000 --seed 7 --into my_scenes`, then `heatcheck run clevr_xai -p data=my_scenes -p n_simple=4000`.

@@ -268,7 +268,7 @@ They are one image each, of another network, and cannot be compared with the mea
 
 MP-G sees its mask as zeros and ones and lets the gradient pass as if it did not.
 And its fill depends on the mask: behind a pixel that is *kept* stands the pixel itself.
-Then removing it would change nothing, its cell gets no gradient from the score, and what is kept is never removed.
+Then removing it would change nothing, its cell gets no gradient from the score, and only the smoothness of the mask can still remove it.
 The published inpainter escapes from that by accident: it works on 256 pixels instead of 224, so that a kept pixel comes back slightly blurred, and the lost detail gives the gradient.
 Here both can be had, `kept = "resampled"` (as published) and `kept = "exact"`.
 """
@@ -284,10 +284,10 @@ export_figure(figure, f"{out}/paths", paths)
 :name: fig-deletion-paths
 :alt: Two panels over the number of iterations: left the probability of the class seen through the mask, right the share of the image that the mask removes; one line for meaningful perturbation and three for its inpainting variant, one of which stays where it starts.
 
-Meaningful perturbation on its way, means over {{ deletion.paths_n }} {{ deletion.counted_name }}. Left: how well the mask hides the class, with 95 % intervals. Right: how much it removes. The dash-dotted line starts from a mask that removes nothing, with exact pixels behind what is kept: it cannot leave.
+Meaningful perturbation on its way, means over {{ deletion.paths_n }} {{ deletion.counted_name }}. Left: how well the mask hides the class, with 95 % intervals. Right: how much it removes. The dash-dotted line starts from a mask that removes nothing, with exact pixels behind what is kept.
 :::
 
-So a part of the distance between MP and MP-G is no property of inpainting but of how the mask is optimized: the hard mask jumps where the soft one slides, and a kept cell hears of the score only through lost detail.
+Where the dotted line stays above the dashed one, a part of the distance between MP and MP-G is no property of inpainting but of how the mask is optimized: the hard mask jumps where the soft one slides, and a kept cell hears of the score only through lost detail.
 
 ## Curves
 
@@ -311,6 +311,7 @@ Mean curves on {{ deletion.n_images }} {{ deletion.counted_name }} with 95 % int
 ## Scores, with intervals and controls
 
 Every score has a 95 % bootstrap interval over images, drawn from the same images for all methods.
+Equal pixels go row by row, from the top; `ties = "mean"` averages over ten random orders instead, which superpixels deserve in a published table.
 Thresholds of boxes are chosen per method on {{ deletion.n_heldout }} held-out images, never on those that are scored.
 """
 
@@ -488,7 +489,7 @@ Deletion scores (left) and the ranks they give (right) for different fills. Line
 
 A fill is *plausible* when the network takes the result for an image.
 There is no agreed measure of that; the following proxy is **this book's own**.
-Pixels are removed that should not matter, for none belongs to the object that decides: one square of the sliding patch's size, and a random half of the superpixels.
+Pixels are removed that should not matter, for none belongs to the object that decides (where its place is known): one square of the sliding patch's default size, and a random half of the superpixels.
 If what stands there is plausible, the penultimate features should stay where they were, and the entropy of the prediction too.
 """
 
@@ -608,7 +609,7 @@ export_table(
 ## The same on more images
 
 A reader's machine counts {{ deletion.n_images }} images in the time one waits for a page.
-The tables below were made the same way on 200 scenes, once, and are kept with the book; `manifest.json` beside them says when, on what and with which versions.
+The tables below were made the same way on 200 scenes, of which those count whose class the network names rightly, once, and are kept with the book; `manifest.json` beside them says when, on what and with which versions.
 
 :::{csv-table} Kept run, 200 rendered scenes: scores by removing and keeping pixels.
 :name: tab-deletion-kept-pixels
@@ -723,8 +724,9 @@ record(
 ## At paper scale
 
 `heatcheck run deletion --preset paper` explains 1000 validation images of ImageNet with a ResNet-50, chooses thresholds on 1000 others, and uses the published step of 1792 pixels.
+It adds extremal perturbation {cite}`fong2019understanding`, whose 800 iterations per area are too slow for the presets above.
 It needs the folder of the images and boxes in `HEATCHECK_IMAGENET`; `heatcheck data imagenet` says how it must be laid out.
 For scenes without boxes there is Places365, whose validation images and lists are looked for in `HEATCHECK_PLACES365` (`heatcheck data places365`).
 Deletion, insertion, the saliency metric and robustness are measured there; what needs boxes or masks is left out, and tables and figures say so.
-Run it with `-p counted='"places365"' -p counted_model='"torchvision/resnet50"' -p weights='{"torchvision/resnet50" = "resnet50_places365.pth.tar"}' -p n_classes='{"torchvision/resnet50" = 365}'`.
+Run it with `-p counted='"places365"' -p counted_model='"torchvision/resnet50"' -p weights='{"torchvision/resnet50" = "resnet50_places365.pth.tar"}' -p n_classes='{"torchvision/resnet50" = 365}' --into places365`, which keeps its results apart.
 """

@@ -81,9 +81,13 @@ def test_penultimate_features_give_the_logits_and_leave_no_hook(counted: Explain
     assert not last._forward_pre_hooks
 
 
-def test_a_model_without_a_linear_layer_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"ends in no nn\.Linear"), plausibility.penultimate(nn.ReLU()):
+def test_a_model_without_a_linear_layer_has_no_features_and_the_table_says_so(counted: Explained) -> None:
+    with pytest.raises(ValueError, match=r"has no nn\.Linear"), plausibility.penultimate(nn.ReLU()):
         pass
+    bare = dataclasses.replace(counted.classifier, module=nn.ReLU())
+    table = plausibility.plausibility_table(counted._replace(classifier=bare), ["zero"])
+    assert table.empty
+    assert "no linear layer" in plausibility.wide_plausibility(table)["fill"].iloc[0]
 
 
 def test_images_without_masks_use_boxes(counted: Explained) -> None:

@@ -105,9 +105,9 @@ def meaningful_perturbation(
             authors blur before they resize: for an original of shorter side ``s``, that is ``2560 / s``.
         kept: What stands behind a kept pixel that a removal operator hands back as it was. ``exact``: the
             pixel itself, so that nothing would change if it were removed: the score sends no gradient to
-            the cells of kept pixels, and what is kept is never removed. ``resampled``: the pixel as it comes
-            back from the published inpainter, which works on 8/7 of the side; the detail that is lost on
-            the way gives the gradient.
+            the cells of kept pixels, and only the mask's smoothness can remove what is kept.
+            ``resampled``: the pixel as it comes back from the published inpainter, which works on 8/7 of
+            the side; the detail that is lost on the way gives the gradient.
         binary: The model sees the mask as zeros and ones; gradients pass as if it did not.
         mask_blur: Standard deviation of a Gaussian over the enlarged mask, scaled like ``blur_radius``.
         n_top: Explain the sum of the scores of the ``n_top`` classes that score best on the whole image

@@ -34,13 +34,14 @@ from heatcheck.data.clevr.batch import VisualQuestions
 from heatcheck.data.clevr.ground_truth import Kind
 from heatcheck.metrics.pooling import POOLINGS
 from heatcheck.models.catalog import get_classifier
+from heatcheck.models.registry import Classifier
 from heatcheck.models.state_dict import load_by_name
 from heatcheck.runtime.device import choose_device
 from heatcheck.runtime.grid import Task, fill_store
 from heatcheck.runtime.memory import memory_budget
 from heatcheck.runtime.store import ResultsStore, cell_key
 
-__all__ = ["Results", "Settings", "Shown", "check", "run"]
+__all__ = ["Results", "Settings", "Shown", "check", "classifier_of", "run"]
 
 
 class Shown(NamedTuple):
@@ -113,13 +114,19 @@ def run(settings: Settings, store: ResultsStore) -> Results:
     return Results(settings, predictions, scores, variants, controls, right, wrong)
 
 
-def _context(settings: Settings, kind: Kind) -> Context:
-    """The model that answers questions of ``kind``, and where it runs."""
-    device = choose_device(settings.device)
-    classifier = get_classifier(settings.model_of(kind), device=str(device))
+def classifier_of(settings: Settings, kind: Kind, device: str) -> Classifier:
+    """The model that answers questions of ``kind``, with the weights of the run."""
+    classifier = get_classifier(settings.model_of(kind), device=device)
     if settings.weights is not None:
         state = safetensors.torch.load_file(settings.weights)
         load_by_name(classifier.module, state, name=classifier.name, source=settings.weights)
+    return classifier
+
+
+def _context(settings: Settings, kind: Kind) -> Context:
+    """The model that answers questions of ``kind``, and where it runs."""
+    device = choose_device(settings.device)
+    classifier = classifier_of(settings, kind, str(device))
     return Context(classifier, device, settings.seed, settings.memory, settings.fixed_pooling)
 
 

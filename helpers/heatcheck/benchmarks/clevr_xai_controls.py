@@ -75,7 +75,7 @@ def exchanges(
         _other_image(questions, classes, classifier, device, generator),
         Exchange("random weights", everyone, explain(questions, random, classes, device)),
     ]
-    return [exchange for exchange in found if exchange.kept]
+    return [exchange for exchange in found if exchange is not None]
 
 
 def compare_maps(
@@ -130,7 +130,7 @@ def randomized(module: nn.Module, *, seed: int) -> nn.Module:
 
 def _other_question(
     sample: Sample, classifier: Classifier, device: torch.device, generator: np.random.Generator
-) -> Exchange:
+) -> Exchange | None:
     """Another question about the same image, whose ground truth is another set of objects."""
     everything = open_questions(sample.data, sample.kind).questions
     truth = GROUND_TRUTHS_OF[sample.kind][0]
@@ -148,6 +148,8 @@ def _other_question(
         if near:
             kept.append(place)
             partners.append(near[generator.integers(len(near))])
+    if not kept:
+        return None
     others = sample._replace(rows=tuple(partners)).load()
     predicted = answer_questions(others, classifier, device)["target"].to_numpy()
     return Exchange(
@@ -161,7 +163,7 @@ def _other_image(
     classifier: Classifier,
     device: torch.device,
     generator: np.random.Generator,
-) -> Exchange:
+) -> Exchange | None:
     """The same class explained for another image and its question."""
     images = [question.image for question in questions.questions]
     kept, partners = [], []
@@ -170,6 +172,8 @@ def _other_image(
         if far:
             kept.append(place)
             partners.append(far[generator.integers(len(far))])
+    if not kept:
+        return None
     return Exchange(
         "other image", tuple(kept), explain(questions.take(partners), classifier, classes[kept], device)
     )

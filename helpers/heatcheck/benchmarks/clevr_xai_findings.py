@@ -15,6 +15,8 @@ from heatcheck.benchmarks.findings import Finding, agree, compare, decide
 from heatcheck.metrics.resampling import resampled_means
 
 PAPER = "arras2022clevr"
+# Much noise and few samples, as the paper says it: from a tenth of the range, at most a hundred.
+_MUCH, _FEW = 0.1, 100
 LRP_CRITICS = "sixt2022rigorous"
 TOP = ("LRP", "Integrated Gradients", "Guided Backprop")
 LAST = ("Deconvnet", "Grad-CAM")
@@ -91,10 +93,11 @@ def _settings(results: Results) -> Iterator[Finding]:
     wanted: list[tuple[str, str, str, tuple[str, ...]]] = [
         ("ig-baselines", "integrated-gradients", "zero", ("mean channel", "mean image"))
     ]
-    scales = results.settings.noise_scales
-    if len(scales) > 1:
-        count = max(results.settings.noise_samples)
-        low, high = (f"noise {scale:g}, {count} samples" for scale in (min(scales), max(scales)))
+    scales, counts = results.settings.noise_scales, results.settings.noise_samples
+    few = [count for count in counts if count <= _FEW]
+    if len(scales) > 1 and few and max(scales) >= _MUCH:
+        low = f"noise {min(scales):g}, {max(counts)} samples"
+        high = f"noise {max(scales):g}, {max(few)} samples"
         wanted += [("smoothing", method, high, (low,)) for method in ("smoothgrad", "vargrad")]
     for group, method, poor, good in wanted:
         for metric in METRICS:

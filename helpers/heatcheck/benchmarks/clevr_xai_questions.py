@@ -110,7 +110,7 @@ def open_questions(data: str, kind: Kind) -> Questions:
     if data in SOURCES:
         return SOURCES[data](kind)
     if Path(data).is_dir():
-        return ReleasedQuestions(open_release(Path(data), kind=kind), kind)
+        return ReleasedQuestions(open_release(Path(data), kind=kind, name=Path(data).resolve().name), kind)
     raise ValueError(
         f"unknown data {data!r}; known: {', '.join(SOURCES)}, or the path of a folder laid out like the "
         "release, as `heatcheck data make clevr` makes it"

@@ -1,12 +1,13 @@
 """What a run of the CLEVR-XAI benchmark depends on, and whether it can run."""
 
+from pathlib import Path
 from typing import Any, Literal
 
 import pydantic
 
 from heatcheck.attribution.catalog import load_catalog
 from heatcheck.attribution.registry import METHODS, check_options
-from heatcheck.benchmarks.clevr_xai_questions import GROUND_TRUTHS_OF
+from heatcheck.benchmarks.clevr_xai_questions import GROUND_TRUTHS_OF, KINDS
 from heatcheck.benchmarks.clevr_xai_variants import VARIANTS
 from heatcheck.data.clevr.ground_truth import Kind
 from heatcheck.metrics.pooling import POOLINGS
@@ -128,6 +129,18 @@ def check(settings: Settings) -> Settings:
     _check_names("variants", settings.variants, tuple(VARIANTS))
     if not settings.n_simple + settings.n_complex:
         raise ValueError("n_simple and n_complex are both 0; ask for some questions")
+    for kind in KINDS:
+        if settings.n_questions(kind) and not settings.masks_of(kind):
+            raise ValueError(
+                f"ground_truths {settings.ground_truths} hold none of {kind} questions "
+                f"({', '.join(GROUND_TRUTHS_OF[kind])}); name one, or set n_{kind}=0"
+            )
+    if settings.weights is not None and not Path(settings.weights).is_file():
+        raise ValueError(
+            f"weights {settings.weights!r} is no file; give a safetensors file of {settings.model!r}"
+        )
+    if settings.weights is not None and settings.complex_model is not None:
+        raise ValueError("weights belong to one model; leave complex_model out, or ask one kind of questions")
     if settings.first == "both-branches" and settings.masks == "stored":
         raise ValueError("stored masks follow first='published'; choose masks='computed' for both branches")
     choose_device(settings.device)

@@ -1,5 +1,6 @@
 """Tables of the CLEVR-XAI chapter as a page shows them, and the numbers that its prose quotes."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,34 +9,41 @@ import pandas as pd
 from heatcheck.benchmarks.clevr_xai import Results
 from heatcheck.benchmarks.clevr_xai_controls import EXPERIMENTS
 from heatcheck.benchmarks.clevr_xai_scores import MASS, RANK
+from heatcheck.benchmarks.clevr_xai_settings import paper_method
 from heatcheck.benchmarks.clevr_xai_subsets import answer_table
 from heatcheck.benchmarks.clevr_xai_tables import Cut, is_control
 from heatcheck.data.clevr.ground_truth import Kind
+from heatcheck.metrics.flags import EMPTY
 
 _SHORT = {MASS: "mass", RANK: "rank"}
+_MASK_NAMES = {"unique-first-nonempty": "first non-empty"}
+_PIXELS = {"least": "min", "mean": "mean", "std": "std", "most": "max"}
 NOT_RUN = "not run"
 _QUOTED = ("lrp", "guided-backprop", "gradient", "deconvnet")  # methods that the prose compares
 
 
-def paper_style(table: pd.DataFrame, kind: Kind, *, median: bool = True) -> pd.DataFrame:
-    """One row per method, one column per ground truth and metric: ``mean (std), median``, as published.
+def paper_style(table: pd.DataFrame, kind: Kind, metric: str | None = None) -> pd.DataFrame:
+    """One row per method, one column per ground truth and metric: ``mean (std) median``, as published.
 
     Args:
         table: Of ``paper_table`` or ``accuracy_table``.
         kind: Which questions.
-        median: Write the median too.
+        metric: Only this one; both by default.
     """
-    mine = table[table["kind"] == kind]
+    mine = table[(table["kind"] == kind) & (table["metric"].isin([metric] if metric else list(_SHORT)))]
     if mine.empty:
         return pd.DataFrame({"method": [NOT_RUN]})
     # Rows are the paper's methods, unless a table holds several variants of one.
     names = "method" if mine.duplicated([*Cut._fields, "paper_method"]).any() else "paper_method"
     text = mine.assign(
         text=[
-            _accuracy(mean, std, middle if median else None)
+            "" if np.isnan(mean) else f"{mean:.2f} ({_fraction(std)}) {middle:.2f}"
             for mean, std, middle in zip(mine["mean"], mine["std"], mine["median"], strict=True)
         ],
-        column=mine["metric"].map(_SHORT).astype(str) + ", " + mine["ground_truth"].astype(str) + " ↑",
+        column=[
+            (truth if metric else f"{_SHORT[measure]}, {truth}") + " ↑"
+            for measure, truth in zip(mine["metric"], mine["ground_truth"].map(_mask_name), strict=True)
+        ],
     )
     first = text["column"].iloc[0]
     order = text[text["column"] == first].sort_values(["is_control", "mean"], ascending=[True, False])[names]
@@ -44,8 +52,43 @@ def paper_style(table: pd.DataFrame, kind: Kind, *, median: bool = True) -> pd.D
     return wide.rename_axis(index="method", columns=None).reset_index()
 
 
+def mask_text(table: pd.DataFrame) -> pd.DataFrame:
+    """A ``mask_table`` in few columns: pixels without decimals, objects and program length as means."""
+    pixels = table[[f"pixels {what}" for what in ("min", "mean", "std", "max")]].round().astype("Int64")
+    return pd.DataFrame(
+        {
+            "questions": table["kind"],
+            "mask": table["ground_truth"].map(_mask_name),
+            "n": table["n"],
+            "none": table["undefined"],
+            **{what: pixels[f"pixels {name}"] for what, name in _PIXELS.items()},
+            "objects": table["objects mean"].round(1),
+            "steps": table["length mean"].round(1),
+        }
+    )
+
+
+def split_text(split: pd.DataFrame, cut: Cut, methods: Sequence[str]) -> pd.DataFrame:
+    """Rows of a ``split_half_table`` for one ground truth and some methods, in few columns."""
+    mine = split[(split["kind"] == cut.kind) & (split["ground_truth"] == cut.ground_truth)]
+    mine = mine[mine["method"].isin(methods)]
+    return pd.DataFrame(
+        {
+            "method": mine["method"],
+            "metric": mine["metric"].map(_SHORT),
+            "best pooling": mine["pooling"],
+            "mean": mine["mean"],
+            "held out": mine["held_out"],
+            "optimism": mine["optimism"],
+            "agree": mine["agreement"],
+        }
+    )
+
+
 def choice_table(paper: pd.DataFrame, kind: Kind, ground_truth: str) -> pd.DataFrame:
     """What the best variant and poolings of each method are, its ranks, and how many maps were discarded.
+
+    Of two variants the first is the best by mass, the second by rank.
 
     Returns:
         Columns ``method, variant, pooling for mass, pooling for rank, rank by mass, rank by rank,
@@ -56,7 +99,8 @@ def choice_table(paper: pd.DataFrame, kind: Kind, ground_truth: str) -> pd.DataF
     by_mass = by_mass.sort_values("rank", kind="stable")
     by_rank = by_rank.loc[by_mass.index]
     variants = [
-        " / ".join(dict.fromkeys(pair)) for pair in zip(by_mass["method"], by_rank["method"], strict=True)
+        " / ".join(dict.fromkeys(map(_variant_name, pair)))
+        for pair in zip(by_mass["method"], by_rank["method"], strict=True)
     ]
     return pd.DataFrame(
         {
@@ -78,22 +122,30 @@ def neighbor_text(pairs: pd.DataFrame) -> pd.DataFrame:
         {
             "method": near["first"],
             "next": near["second"],
-            "difference": [_interval(row) for _, row in near.iterrows()],
+            "difference": interval_texts(near.rename(columns={"difference": "mean"})),
             "n": near["n"],
         }
     )
 
 
-def control_text(table: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """One row per method, one column per control experiment, with intervals."""
-    mine = table[table["measure"] == measure]
+def control_text(table: pd.DataFrame, measure: str, methods: Sequence[str]) -> pd.DataFrame:
+    """One row for each of ``methods``, one variant of each, one column per control experiment."""
+    mine = table[(table["measure"] == measure) & table["method"].isin(methods)]
     if mine.empty:
         return pd.DataFrame({"method": [NOT_RUN]})
-    text = mine.assign(text=[_interval(row, "mean") for _, row in mine.iterrows()])
+    text = mine.assign(text=interval_texts(mine))
     columns = [name for name in EXPERIMENTS if (text["experiment"] == name).any()]
-    methods = list(dict.fromkeys(text["method"]))
-    wide = text.pivot(index="method", columns="experiment", values="text").loc[methods, columns]
-    return wide.rename_axis(columns=None).reset_index()
+    order = [name for name in methods if (text["method"] == name).any()]
+    wide = text.pivot(index="method", columns="experiment", values="text").loc[order, columns]
+    return wide.rename(index=paper_method).rename_axis(columns=None).reset_index()
+
+
+def interval_texts(table: pd.DataFrame) -> list[str]:
+    """Text ``mean [low, high]`` of each row with two decimals; empty where undefined."""
+    return [
+        "" if np.isnan(mean) else f"{mean:.2f} [{low:.2f}, {high:.2f}]"
+        for mean, low, high in table[["mean", "low", "high"]].astype(float).itertuples(index=False)
+    ]
 
 
 def likeness_text(table: pd.DataFrame, experiment: str) -> dict[str, str]:
@@ -106,17 +158,18 @@ def likeness_text(table: pd.DataFrame, experiment: str) -> dict[str, str]:
     return {name.replace("-", "_"): f"{means[name]:.2f}" if name in means else NOT_RUN for name in _QUOTED}
 
 
-def variant_text(table: pd.DataFrame, ground_truth: str) -> pd.DataFrame:
+def variant_text(table: pd.DataFrame, cut: Cut) -> pd.DataFrame:
     """Settings of all groups: mass and rank, each with its difference to the main setting."""
-    mine = table[table["ground_truth"] == ground_truth] if len(table) else table
+    mine = table[(table["kind"] == cut.kind) & (table["ground_truth"] == cut.ground_truth)]
     if mine.empty:
         return pd.DataFrame({"method": [NOT_RUN]})
-    rows: dict[tuple[str, str, str], dict[str, Any]] = {}
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
     for row in mine.to_dict("records"):
-        key = (str(row["group"]), str(row["method"]), str(row["label"]))
-        found = rows.setdefault(key, dict(zip(("group", "method", "setting"), key, strict=True)))
+        key = (str(row["method"]), str(row["label"]))
+        label = "" if key[0] == key[1] else key[1]
+        found = rows.setdefault(key, {"method": key[0], "setting": label})
         name = _SHORT[row["metric"]]
-        found[name] = f"{row['mean']:.2f} ({row['pooling']})"
+        found[name] = f"{row['mean']:.2f}"
         low, high = row["difference_low"], row["difference_high"]
         change = "" if np.isnan(row["difference"]) else f"{row['difference']:+.2f} [{low:+.2f}, {high:+.2f}]"
         found[f"{name}, to main"] = "main" if row["is_main"] else change
@@ -124,17 +177,17 @@ def variant_text(table: pd.DataFrame, ground_truth: str) -> pd.DataFrame:
 
 
 def level_text(levels: pd.DataFrame) -> pd.DataFrame:
-    """One row per level of a ``reference_table``, one column per metric and ground truth."""
+    """One row per kind of questions, mask and metric of a ``reference_table``, one column per level."""
     named = levels.assign(
-        column=[
-            f"{_SHORT[metric]}, {truth} ({kind})"
-            for metric, truth, kind in zip(
-                levels["metric"], levels["ground_truth"], levels["kind"], strict=True
-            )
-        ]
+        questions=levels["kind"].astype(str),
+        mask=levels["ground_truth"].map(_mask_name).astype(str),
+        metric=levels["metric"].map(_SHORT).astype(str),
     )
-    order, columns = (list(dict.fromkeys(named[name])) for name in ("level", "column"))
-    wide = named.pivot(index="level", columns="column", values="mean").loc[order, columns]
+    keys = ["questions", "mask", "metric"]
+    rows = list(dict.fromkeys(named[keys].itertuples(index=False, name=None)))
+    wide = named.pivot(index=keys, columns="level", values="mean").loc[
+        rows, list(dict.fromkeys(named["level"]))
+    ]
     return wide.rename_axis(columns=None).reset_index()
 
 
@@ -166,7 +219,7 @@ def quotable(results: Results, paper: pd.DataFrame, split: pd.DataFrame) -> dict
         "best": best,
         "chance": float(shown["chance"].iloc[0]),
         "fixed_pooling": settings.fixed_pooling,
-        "discarded": int(paper["discarded"].sum()),
+        "discarded": _n_discarded(results),
         "wide_ties": int(paper.loc[~paper["is_control"], "wide_ties"].sum()),
         "optimism": _largest(split["optimism"]),
         "n_controls": int(results.controls["question"].nunique()) if len(results.controls) else 0,
@@ -197,6 +250,14 @@ def _best(rows: pd.DataFrame) -> dict[str, Any]:
     return {"method": str(rows["paper_method"].iloc[place]), "mean": float(rows["mean"].iloc[place])}
 
 
+def _n_discarded(results: Results) -> int:
+    """Maps of correctly answered questions that are zero everywhere, without those of controls."""
+    scores = results.scores
+    zero = scores[scores["correct"] & (scores["flag"].astype(str) == EMPTY)]
+    maps = zero[["kind", "method", "question"]].astype(str).drop_duplicates()
+    return int((~maps["method"].map(is_control)).sum())
+
+
 def _below_control(rows: pd.DataFrame) -> int:
     """How many methods have a smaller mean mass than the best control; 0 without controls."""
     mass = rows[rows["metric"] == MASS]
@@ -209,10 +270,18 @@ def _largest(column: pd.Series) -> float | None:
     return float(known.max()) if len(known) else None
 
 
-def _accuracy(mean: float, std: float, median: float | None) -> str:
-    if np.isnan(mean):
-        return ""
-    return f"{mean:.2f} ({std:.2f})" + ("" if median is None else f", {median:.2f}")
+def _mask_name(truth: object) -> str:
+    return _MASK_NAMES.get(str(truth), str(truth))
+
+
+def _variant_name(method: str) -> str:
+    """Short name of a variant beside the paper's name of its method."""
+    return "squared" if method.endswith("-squared") else "plain"
+
+
+def _fraction(value: float) -> str:
+    """Two decimals without the leading zero."""
+    return f"{value:.2f}".removeprefix("0")
 
 
 def _ranks(rows: pd.DataFrame) -> list[str]:
@@ -220,9 +289,3 @@ def _ranks(rows: pd.DataFrame) -> list[str]:
         "" if np.isnan(rank) else f"{rank:g} [{low:g}, {high:g}]"
         for rank, low, high in zip(rows["rank"], rows["rank_low"], rows["rank_high"], strict=True)
     ]
-
-
-def _interval(row: pd.Series, center: str = "difference") -> str:
-    if np.isnan(row[center]):
-        return ""
-    return f"{row[center]:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"

@@ -38,13 +38,16 @@ def plausibility_table(explained: Explained, fills: Sequence[str], *, seed: int 
 
     Returns:
         Columns ``hole, fill, measure, mean, low, high, n, removed``; ``n`` images had room for the hole,
-        ``removed`` is the mean share of the image. The holes are the same for every fill.
+        ``removed`` is the mean share of the image. The holes are the same for every fill. No rows for a
+        model without a linear layer, which has no penultimate features.
 
     Raises:
-        ValueError: A fill is unknown, or the model ends in no linear layer.
+        ValueError: A fill is unknown.
     """
     rows = []
-    for hole, keep in zip(HOLES, (patches(explained, seed), halves(explained, seed)), strict=True):
+    has_features = bool(_linear(explained.classifier.module))
+    holes = (patches(explained, seed), halves(explained, seed)) if has_features else ()
+    for hole, keep in zip(HOLES, holes, strict=False):  # none without features
         room = (keep == 0).flatten(1).any(1)
         removed = float((1 - keep[room].double()).mean()) if bool(room.any()) else float("nan")
         for name in fills:
@@ -63,8 +66,10 @@ def wide_plausibility(table: pd.DataFrame) -> pd.DataFrame:
     """A row per fill and a column per hole and measure, each ``mean [low, high]``.
 
     Args:
-        table: Of ``plausibility_table``.
+        table: Of ``plausibility_table``; without rows, the result says that nothing was measured.
     """
+    if table.empty:
+        return pd.DataFrame({"fill": ["not measured: the model ends in no linear layer"]})
     texts = [
         "" if np.isnan(mean) else f"{mean:.3f} [{low:.3f}, {high:.3f}]"
         for mean, low, high in table[["mean", "low", "high"]].to_numpy(dtype=float)
@@ -97,6 +102,10 @@ def halves(explained: Explained, seed: int) -> Tensor:
     return (torch.stack(kept)[:, None].to(explained.device) | _objects(explained)).to(explained.images)
 
 
+def _linear(module: nn.Module) -> list[nn.Linear]:
+    return [part for part in module.modules() if isinstance(part, nn.Linear)]
+
+
 @contextmanager
 def penultimate(module: nn.Module) -> Iterator[list[Tensor]]:
     """Inputs ``(N, D)`` of the model's last linear layer, appended at every call inside the block.
@@ -104,12 +113,9 @@ def penultimate(module: nn.Module) -> Iterator[list[Tensor]]:
     Raises:
         ValueError: The model has no linear layer.
     """
-    linear = [part for part in module.modules() if isinstance(part, nn.Linear)]
+    linear = _linear(module)
     if not linear:
-        raise ValueError(
-            f"{type(module).__name__} ends in no nn.Linear, so it has no penultimate features; "
-            "leave the plausibility table out"
-        )
+        raise ValueError(f"{type(module).__name__} has no nn.Linear, so it has no penultimate features")
     seen: list[Tensor] = []
     handle = linear[-1].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].detach()))
     try:

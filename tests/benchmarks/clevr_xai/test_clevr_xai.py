@@ -137,6 +137,9 @@ def test_memory_and_workers_change_no_score(
         ({"model": "resnet9"}, "unknown model 'resnet9'"),
         ({"memory": "lots"}, "memory budget 'lots' is no size"),
         ({"device": "cuda:77"}, "'cuda:77' is not available"),
+        ({"ground_truths": ["unique"]}, "hold none of simple questions"),
+        ({"weights": "nowhere.safetensors"}, "'nowhere.safetensors' is no file"),
+        ({"weights": __file__, "complex_model": "tiny"}, "weights belong to one model"),
     ],
 )
 def test_settings_that_cannot_run_are_refused_by_name(

@@ -135,7 +135,18 @@ def test_reference_levels_lie_between_chance_and_the_oracle(results: clevr_xai.R
     assert mine["chance"] == pytest.approx(mine["constant"]) == pytest.approx(144 / 64**2)
     assert mine["random"] == pytest.approx(mine["chance"], rel=0.1)
     assert mine["oracle"] == 1
-    assert "chance" in clevr_xai_summary.level_text(table)["level"].tolist()
+    text = clevr_xai_summary.level_text(table)
+    assert text.columns.tolist() == [
+        "questions",
+        "mask",
+        "metric",
+        "chance",
+        "random",
+        "centre",
+        "constant",
+        "oracle",
+    ]
+    assert text["mask"].tolist()[:4] == ["single", "single", "all", "all"]
 
 
 @pytest.mark.parametrize("by", clevr_xai_subsets.SUBSETS)
@@ -203,7 +214,7 @@ def test_settings_are_compared_with_the_main_one_on_the_same_questions(results: 
     assert set(table["group"]) == {"smoothing", "cam-layers"}
     layers = table[(table["group"] == "cam-layers") & (table["method"] == "guided-grad-cam")]
     assert layers["difference"].isna().all()  # its main setting was not run
-    text = clevr_xai_summary.variant_text(table, "single")
+    text = clevr_xai_summary.variant_text(table, CUT)
     assert "main" in text["mass, to main"].tolist()
 
 
@@ -217,14 +228,20 @@ def test_tables_of_the_page_are_short_text(results: clevr_xai.Results, paper: pd
         "rank, all ↑",
     ]
     assert wide["method"].iloc[-1] in ("random", "centre", "constant")
-    assert wide["mass, single ↑"].str.fullmatch(r"\d\.\d\d \(\d\.\d\d\), \d\.\d\d").all()
+    assert wide["mass, single ↑"].str.fullmatch(r"\d\.\d\d \(\.\d\d\) \d\.\d\d").all()
     assert clevr_xai_summary.paper_style(paper.head(0), "complex")["method"].tolist() == ["not run"]
-    several = clevr_xai_summary.paper_style(clevr_xai_tables.accuracy_table(results), "complex", median=False)
+    several = clevr_xai_summary.paper_style(clevr_xai_tables.accuracy_table(results), "complex", MASS)
+    assert several.columns.tolist() == ["method", "unique ↑", "first non-empty ↑", "union ↑", "all ↑"]
     assert {"gradient", "gradient-squared"} <= set(several["method"])
     choices = clevr_xai_summary.choice_table(paper, "simple", "single")
+    assert set(choices["variant"]) <= {"plain", "squared", "squared / plain", "plain / squared"}
+    split = clevr_xai_tables.split_half_table(results, n_splits=1)
+    assert clevr_xai_summary.split_text(split, CUT, ["gradient"])["metric"].tolist() == ["mass", "rank"]
+    masks = clevr_xai_summary.mask_text(clevr_xai_subsets.mask_table(results.predictions, 64 * 64))
+    assert masks["most"].tolist()[:2] == [144, 432]
     assert choices["rank by mass"].str.startswith(tuple("12345678")).all()
     controls = clevr_xai_comparisons.control_table(results)
-    assert "other image" in clevr_xai_summary.control_text(controls, MASS)
+    assert "other image" in clevr_xai_summary.control_text(controls, MASS, ["gradient", "lrp"])
     quoted = clevr_xai_summary.likeness_text(controls, "other image")
     assert (quoted["deconvnet"], quoted["lrp"]) == ("1.00", "not run")
     assert set(clevr_xai_summary.likeness_text(controls.head(0), "other image").values()) == {"not run"}
@@ -330,7 +347,7 @@ def test_maps_that_add_up_are_told_what_is_missing(
     assert (integral["gap"] < 0.06).all()
     assert np.allclose((integral["image"] - 1).abs(), integral["gap"], atol=1e-5)
     relevance = parts.get_group("lrp")
-    ends = relevance[["image", "question words", "coordinates", "biases"]].astype(float)
+    ends = relevance[["image", "words", "coordinates", "biases"]].astype(float)
     assert np.allclose(ends.sum(axis=1), 1, atol=1e-4)
     coarse = conservation_table(results)
     assert coarse.loc[coarse["method"] == "integrated-gradients", "gap"].max() > integral["gap"].max()
