@@ -58,6 +58,11 @@ def test_a_table_shows_the_chosen_columns_under_their_headings(tmp_path: Path) -
     assert csv.read_text() == "Score,Name\n0.123,grad_cam & co\n,[rise]\n"
 
 
+def test_a_table_without_rows_says_so_in_one(tmp_path: Path) -> None:
+    csv, _ = export_table(TABLE.head(0), tmp_path / "table", caption="Nothing.", label="tab:none")
+    assert csv.read_text() == "method,score,n,control\nnone,,,\n"
+
+
 def test_a_latex_table_is_booktabs_with_everything_escaped(tmp_path: Path) -> None:
     _, tex = export_table(TABLE, tmp_path / "t", caption="50 % of n_images", label="tab:t", digits=2)
     text = tex.read_text()

@@ -226,7 +226,10 @@ def separate(
     gaps = means[:, : len(better)].min(1) - means[:, len(better) :].max(1)
     low, high = (float(end) for end in np.nanquantile(gaps, [0.025, 0.975]))
     gap = float(values[list(better)].mean().min() - values[list(worse)].mean().max())
-    name = f"{quantity}: least of {', '.join(better)} minus largest of the others"
+    # The smaller group is named, the other is the rest.
+    named = len(better) <= len(worse)
+    least, largest = (", ".join(better), "the others") if named else ("the others", ", ".join(worse))
+    name = f"{quantity}: least of {least} minus largest of {largest}"
     answer = decide(low, high, supports="positive")
     return Finding(key, statement, source, answer, name, gap, low, high, len(values))
 

@@ -87,7 +87,7 @@ def export_table(
     """Paths of the files written: ``stem.csv`` for the page and ``stem.tex`` (booktabs) for a paper.
 
     Both show the same rows, headings and rounded numbers. Undefined numbers are empty in the CSV and a dash
-    in LaTeX.
+    in LaTeX. A table without rows gets one that says ``none``, for a page cannot show an empty table.
 
     Args:
         table: One row per line of the table.
@@ -103,6 +103,8 @@ def export_table(
     """
     shown = _select(table, columns)
     text = shown.map(lambda value: _cell(value, digits))
+    if len(text) == 0:
+        text = pd.DataFrame([["none"] + [""] * (len(text.columns) - 1)], columns=text.columns)
     numeric = [
         pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype)
         for dtype in shown.dtypes

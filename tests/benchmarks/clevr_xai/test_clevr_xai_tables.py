@@ -248,14 +248,15 @@ def test_tables_of_the_page_are_short_text(results: clevr_xai.Results, paper: pd
 
 
 def test_the_prose_s_numbers_are_plain_and_finite(results: clevr_xai.Results, paper: pd.DataFrame) -> None:
-    quoted = clevr_xai_summary.quotable(
-        results, paper, clevr_xai_tables.split_half_table(results, n_splits=2)
-    )
+    split = clevr_xai_tables.split_half_table(results, n_splits=2)
+    quoted = clevr_xai_summary.quotable(results, paper, split)
     assert (quoted["n_asked"], quoted["n_right"], quoted["n_counted"]) == (30, 24, 18)
     assert quoted["n_methods"] == 9
     assert quoted["answers"]["simple"] == {"n": 15, "accuracy": pytest.approx(0.8)}
     assert quoted["best"]["mass"]["method"] in set(paper["paper_method"])
     assert quoted["discarded"] > 0
+    finite = results._replace(scores=results.scores[results.scores["flag"] == "ok"])
+    assert clevr_xai_summary.quotable(finite, paper, split)["discarded"] == 0
 
 
 def test_tidy_scores_have_a_row_per_score(results: clevr_xai.Results) -> None:
@@ -320,6 +321,7 @@ def test_two_groups_are_separate_only_when_no_member_crosses() -> None:
     clear = separate("k", "s", values, ["a", "b"], ["c", "d"], **shared)
     assert (clear.answer, clear.n) == ("yes", 40)
     assert clear.estimate == pytest.approx(0.5, abs=0.01)
+    assert clear.quantity == "mass: least of a, b minus largest of the others"
     assert separate("k", "s", values, ["a", "c"], ["b", "d"], **shared).answer == "no"
 
 
