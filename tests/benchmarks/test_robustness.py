@@ -310,14 +310,14 @@ def test_a_variant_may_have_a_threshold_of_its_own() -> None:
     assert {robustness._alpha(PLAN, one, SETTINGS) for one in listed} == {0.15}
 
 
-def test_scores_follow_the_fill_seed_and_threshold_of_the_settings() -> None:
+def test_scores_follow_the_fill_seed_and_threshold_of_the_settings(tmp_path: Path) -> None:
     images = robustness._counted(SETTINGS, PLAN, torch.device("cpu"))
     (one, *_) = robustness._settings(get_sweep("patch-size", 64, [70, 84]), images, SETTINGS, PLAN)
     changes: list[dict[str, object]] = [{}, {"threshold": "energy"}, {"seed": 5}]
     found = [
         robustness_scores.score_task(
             one, SETTINGS.model_copy(update={"fills": ["noise"], **change}), 0.3
-        ).compute(ResultsStore(Path("unused")))
+        ).compute(ResultsStore(tmp_path))
         for change in changes
     ]
     scores = [table.set_index(["metric", "image"])["score"] for table in found]
