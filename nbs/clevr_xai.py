@@ -179,7 +179,7 @@ export_table(
 """
 :::{figure} ../results/clevr_xai/latest/gallery.svg
 :name: fig-clevr-xai-gallery
-:alt: Three scenes with the object that is asked for outlined in yellow, each followed by the heatmaps of all methods and of two controls.
+:alt: Three scenes with the object that is asked for outlined in yellow, each followed by the heatmaps of all methods and of controls.
 
 Heatmaps of correctly answered questions, the best method by mass first; controls, which never look at the network, come last. Yellow: the object that decides. The questions: {{ clevr_xai.questions }}.
 :::
@@ -484,7 +484,7 @@ Whether a map follows the question, the answer or neither is read off the column
 """
 
 # %% tags=["hide-input", "remove-output"]
-levels = clevr_xai_tables.reference_table(results)
+levels = clevr_xai_tables.reference_table(fixed)
 export_table(
     clevr_xai_summary.level_text(levels), f"{out}/levels", caption="Reference levels.", label="tab:clevr-xai-levels", digits=2
 )  # fmt: skip
@@ -497,7 +497,7 @@ export_table(
 :header-rows: 1
 :::
 
-The control *sobel* only sees edges, and objects are where the edges are: with the mask of *all* objects it is the one to beat.
+The control *sobel* only sees edges, and objects are where the edges are: with the mask of *all* objects compare every method with it.
 That mask asks whether a map avoids the background, not whether it explains.
 
 ## Does the published finding hold here?
@@ -555,7 +555,7 @@ record(
 :class: tip
 - By mass the best method here is *{{ clevr_xai.best.mass.method }}*, by rank *{{ clevr_xai.best.rank.method }}*; a uniform map would score {{ "%.3f" | format(clevr_xai.chance) }}.
 - {{ clevr_xai.n_below_control }} of the methods put less of their relevance on the object than the best control does.
-- Name the variant and the pooling with every number: {numref}`fig-clevr-xai-poolings` moves the ranking.
+- Name the variant and the pooling with every number: {numref}`fig-clevr-xai-poolings` shows how far they move the ranking.
 - Being on the right object is necessary for an explanation and not sufficient: look at {numref}`fig-clevr-xai-controls` before trusting a high score.
 :::
 
@@ -567,7 +567,7 @@ record(
 - {{ clevr_xai.discarded }} maps were discarded because they are zero everywhere, and {{ clevr_xai.wide_ties }} ranks depend by more than 0.05 on the order of equal pixels.
 - A question that is answered correctly by luck counts as if the network had understood it. Of the complex questions {{ clevr_xai.complex_accuracy }} were answered correctly, and half of the yes-or-no questions would be by tossing a coin.
 - {{ clevr_xai.negative_logits }} explained answers have a logit below zero, which is still the largest of all; maps that share out the logit have their signs turned there.
-- {{ clevr_xai.n_counted }} explained questions are few; where an interval is wide, that is why.
+- Intervals are over {{ clevr_xai.n_counted }} explained questions; where one is wide, more questions are needed.
 :::
 
 ## Exercises
@@ -582,7 +582,7 @@ record(
 1. The *unique* mask holds the cube alone, *first non-empty* the red things that are counted, *union* both and the steps between. The two modes differ only for questions that compare two numbers: as published, the walk meets the second number's objects first.
 2. Squaring makes large values larger, so mass rises wherever the peak is inside; the order of pixels stays, so rank does not change but for ties.
 3. Where image and baseline are equal the factor $x - b$ is zero: gray objects vanish before a gray baseline, bright ones before a white one.
-4. Yes, for color questions: a mask alone cannot tell a detector from an explanation. That is why the control experiments are part of this chapter.
+4. Compare it on questions about color with the best method. A mask alone cannot tell a detector from an explanation, which is why the control experiments are part of this chapter.
 :::
 
 ## At paper scale
@@ -591,6 +591,7 @@ record(
 It needs a GPU, the unpacked archives in the folder that `HEATCHECK_CLEVR_XAI` names (and, where images and masks lie apart, `HEATCHECK_CLEVR_XAI_IMAGES`), and weights: `-p weights=...` names a file made by `python -m heatcheck.benchmarks.make_relation_network` on CLEVR's training questions.
 The shipped weights were trained on this book's own renders and are no substitute.
 Maps are scored as they are made, one shard at a time, so memory does not grow with the number of questions, and a stopped run goes on where it was.
+`heatcheck.data.clevr.exchange` writes heatmaps, masks and predictions in the form that the published evaluation script reads, and reads them back.
 
 For more questions about scenes of the kind shown here, make them: `heatcheck data make clevr --scenes 1000 --seed 7 --into my_scenes`, then `heatcheck run clevr_xai -p data=my_scenes -p n_simple=4000`.
 """

@@ -255,7 +255,7 @@ export_table(
 :::
 
 The authors' code comes with six maps of two photographs.
-They show the effect they describe: the mean of SP falls from 0.194 to 0.035 when the window is inpainted, and the largest coefficient of LIME grows from 0.073 to 0.407.
+They show the effect they describe: the mean of SP falls when the window is inpainted, and the largest coefficient of LIME grows.
 They are one image each, of another network, and cannot be compared with the means here.
 
 :::{csv-table} Maps published with the code of {cite:t}`agarwal2020explaining` (ResNet-50, two photographs) beside the means of this run. None is comparable.
@@ -282,7 +282,7 @@ export_figure(figure, f"{out}/paths", paths)
 """
 :::{figure} ../results/deletion/latest/paths.svg
 :name: fig-deletion-paths
-:alt: Two panels over the number of iterations: left the probability of the class seen through the mask, right the share of the image that the mask removes; one line for meaningful perturbation and three for its inpainting variant, one of which stays where it starts.
+:alt: Two panels over the number of iterations: left the probability of the class seen through the mask, right the share of the image that the mask removes; one line for meaningful perturbation and three for its inpainting variant.
 
 Meaningful perturbation on its way, means over {{ deletion.paths_n }} {{ deletion.counted_name }}. Left: how well the mask hides the class, with 95 % intervals. Right: how much it removes. The dash-dotted line starts from a mask that removes nothing, with exact pixels behind what is kept.
 :::

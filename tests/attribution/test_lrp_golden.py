@@ -1,13 +1,11 @@
 """All methods on the recorded full-size Relation Network, and what holds for any such network."""
 
-import json
-import math
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
+from tests.recorded_network import recorded_network
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
@@ -19,7 +17,6 @@ from heatcheck.models.relation_network import RelationNetwork
 from heatcheck.runtime.memory import memory_budget
 
 load_catalog()
-GOLDEN = Path(__file__).parents[1] / "golden" / "clevr_xai.json"
 CHANNELS = (0.463, 0.460, 0.453)
 SEEN = (slice(None), slice(127), slice(127))  # the network does not read the last row and column
 
@@ -36,31 +33,8 @@ class Recorded(NamedTuple):
 
 @pytest.fixture(scope="module")
 def recorded() -> Recorded:
-    record = json.loads(GOLDEN.read_text(encoding="utf-8"))["relation_network_full_size"]
-    network = RelationNetwork().double().eval()
-    random, state = np.random.RandomState(2022), network.state_dict()
-    for entry in record["weight_recipe"]:
-        name, formula = entry["parameter"], entry["formula"]
-        offset, scale = formula.removeprefix("abs(").removesuffix(")").removesuffix(" * normal").split(" + ")
-        values = float(offset) + float(scale) * random.standard_normal(entry["shape"])
-        name = f"cnn.{name}" if name.startswith(("conv", "bn")) else name.replace("word_embed", "embed")
-        name = name.replace("embeddings", "embedding")
-        state[name].copy_(torch.from_numpy(np.abs(values) if formula.startswith("abs") else values))
-    with torch.no_grad():
-        network.embedding.weight[0] = 0.0
-    question = (torch.tensor(record["question_tokens"]), torch.tensor(record["question_lengths"]))
-    return Recorded(network, recipe_images(), question, torch.tensor(record["predicted_class"]), record)
-
-
-def recipe_images() -> Tensor:
-    noise = np.random.RandomState(7).random_sample((2, 3, 128, 128))
-    y, x = np.meshgrid(np.arange(128) / 127, np.arange(128) / 127, indexing="ij")
-    images = np.empty((2, 3, 128, 128))
-    for b in range(2):
-        for c in range(3):
-            waves = np.sin((3 + b + 2 * c) * math.pi * x + 0.7 * c) * np.cos((2 + c) * math.pi * y + 0.3 * b)
-            images[b, c] = np.clip(0.45 + 0.25 * waves + 0.1 * (noise[b, c] - 0.5), 0, 1)
-    return torch.from_numpy(images)
+    network, images, tokens, lengths, record = recorded_network()
+    return Recorded(network, images, (tokens, lengths), torch.tensor(record["predicted_class"]), record)
 
 
 class RecordedNoise:

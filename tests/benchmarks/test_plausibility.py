@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from heatcheck.benchmarks import deletion, plausibility
+from heatcheck.benchmarks.deletion_scores import fill_of
 from heatcheck.benchmarks.heatmaps import Explained
 from heatcheck.metrics.scoring import softmax_of
 from heatcheck.removal.registry import FILLS, Fill
@@ -70,6 +71,23 @@ def test_a_fill_that_paints_the_image_itself_is_not_noticed(
     wide = plausibility.wide_plausibility(table)
     assert wide["fill"].tolist() == ["nothing", "zero"]
     assert len(wide.columns) == 1 + len(plausibility.HOLES) * len(plausibility.MEASURES)
+
+
+def test_changes_are_those_from_the_image_to_what_is_left(counted: Explained) -> None:
+    keep = plausibility.patches(counted, 0)
+    room = (keep == 0).flatten(1).any(1)
+    seen = fill_of(counted, "zero", 0)(counted.images, keep)
+    module = counted.classifier.module
+    with torch.no_grad(), plausibility.penultimate(module) as features:
+        answers = [softmax_of(module)(images).double() for images in (counted.images, seen)]
+    spread = [torch.special.entr(part).sum(1) for part in answers]
+    before, after = (part.flatten(1).double() for part in features)
+    moved = ((after - before).norm(dim=1) / before.norm(dim=1))[room].mean().item()
+    expected = {"feature change": moved, "entropy change": (spread[1] - spread[0])[room].mean().item()}
+    table = plausibility.plausibility_table(counted, ["zero"])
+    rows = table[table["hole"] == "patch"].set_index("measure")
+    assert rows["mean"].to_dict() == pytest.approx(expected, rel=1e-4, abs=1e-6)
+    assert rows["removed"].tolist() == pytest.approx([8 * 8 / 64**2] * 2)
 
 
 def test_penultimate_features_give_the_logits_and_leave_no_hook(counted: Explained) -> None:

@@ -330,3 +330,21 @@ def test_a_negative_variance_is_refused() -> None:
     images = robustness._counted(SETTINGS, PLAN, torch.device("cpu"))
     with pytest.raises(ValueError, match="variance of input noise must be 0 or more"):
         robustness.with_noise(images, -0.1, seed=0)
+
+
+def test_a_sweep_counts_once_and_a_setting_only_where_both_are_defined() -> None:
+    sweeps = (get_sweep("patch-size", 64, [29, 17, 41]), get_sweep("stride", 64, [112, 56]))
+    gains = {("patch-size", "5"): -0.1, ("patch-size", "12"): -0.1, ("stride", "16"): 0.3}
+    listed = [
+        (variant, sweep, value, str(image), "spearman", 0.5 + gain * (variant == "generative"))
+        for (sweep, value), gain in gains.items()
+        for variant in ("base", "generative")
+        for image in range(12)
+    ]
+    columns = ["variant", "sweep", "value", "image", "measure", "similarity"]
+    table = pd.DataFrame(listed, columns=columns)
+    first = (table["value"] == "12") & (table["image"] == "0")
+    table.loc[first & (table["variant"] == "base"), "similarity"] = np.nan
+    table.loc[first & (table["variant"] == "generative"), "similarity"] = 0.9
+    (found,) = robustness_findings(robustness.Robustness(sweeps, table, pd.DataFrame()))
+    assert found.estimate == pytest.approx(0.1)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from heatcheck.metrics.resampling import mean_intervals, rank_agreement, resampled_means, stratified_intervals
+from heatcheck.metrics.agreement import protocol_agreement
+from heatcheck.metrics.resampling import mean_intervals, resampled_means, stratified_intervals
 from heatcheck.metrics.statistics import bootstrap_mean
 
 
@@ -39,9 +40,9 @@ def test_undefined_values_do_not_count_and_an_undefined_column_stays_undefined()
 
 def test_equal_rankings_agree_wholly_and_reversed_ones_not_at_all() -> None:
     values = table() * 0.01 + np.arange(3)
-    same = rank_agreement(values, 2 * values)
-    assert (same.tau, same.low, same.high) == (1, 1, 1)
-    assert rank_agreement(values, -values).tau == -1
+    same = protocol_agreement(values, 2 * values)
+    assert (same.kendall, same.kendall_low, same.kendall_high) == pytest.approx((1, 1, 1))
+    assert protocol_agreement(values, -values).kendall == -1
 
 
 def test_the_draws_depend_on_the_seed_alone() -> None:
@@ -58,7 +59,7 @@ def test_tables_without_images_are_refused(shape: tuple[int, ...]) -> None:
 
 def test_one_method_has_no_ranking() -> None:
     with pytest.raises(ValueError, match="M >= 2"):
-        rank_agreement(np.zeros((3, 1)), np.zeros((3, 1)))
+        protocol_agreement(np.zeros((3, 1)), np.zeros((3, 1)))
     with pytest.raises(ValueError, match="level"):
         mean_intervals(table(), level=1)
 

@@ -7,7 +7,7 @@ from torch import nn
 from heatcheck.models.relation_network import RelationNetwork
 
 if TYPE_CHECKING:
-    from tests.models.conftest import GoldenNetwork
+    from tests.recorded_network import GoldenNetwork
 
 RULES = ("merged", "last-passed", "all-passed")
 

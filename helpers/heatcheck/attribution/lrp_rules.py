@@ -134,11 +134,12 @@ def stabilized(values: Tensor, epsilon: float) -> Tensor:
 
 def _alpha_beta(layer: LinearMap, inputs: Tensor, relevance: Tensor, constants: Constants) -> Tensor:
     beta = constants.alpha - 1
-    plus, minus = _signed(inputs, layer.weight, positive=True), _signed(inputs, layer.weight, positive=False)
-    bias = layer.bias
-    gain, loss = (None, None) if bias is None else (bias.clamp(min=0), bias.clamp(max=0))
+    bias, plus = layer.bias, _signed(inputs, layer.weight, positive=True)
+    gain = None if bias is None else bias.clamp(min=0)
     shared = constants.alpha * _share(layer, plus, gain, relevance, constants.epsilon)
     if beta:
+        minus = _signed(inputs, layer.weight, positive=False)
+        loss = None if bias is None else bias.clamp(max=0)
         shared = shared - beta * _share(layer, minus, loss, relevance, constants.epsilon)
     return shared
 

@@ -24,12 +24,12 @@ from heatcheck.benchmarks.clevr_xai_jobs import (
     score_task,
     setting_key,
 )
-from heatcheck.benchmarks.clevr_xai_passes import pass_of, plan_passes
 from heatcheck.benchmarks.clevr_xai_questions import KINDS
 from heatcheck.benchmarks.clevr_xai_settings import Settings, check
 from heatcheck.benchmarks.clevr_xai_shards import Run, ask, make_shards
 from heatcheck.benchmarks.clevr_xai_variants import Grid, variants_of
 from heatcheck.benchmarks.heatmaps import MethodRequest
+from heatcheck.benchmarks.shared_passes import pass_of, plan_passes
 from heatcheck.data.clevr.batch import VisualQuestions
 from heatcheck.data.clevr.ground_truth import Kind
 from heatcheck.metrics.pooling import POOLINGS

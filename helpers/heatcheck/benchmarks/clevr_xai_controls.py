@@ -19,18 +19,18 @@ from heatcheck.benchmarks.clevr_xai_questions import (
     Sample,
     answer_questions,
     explain,
+    objects_of,
     open_questions,
 )
 from heatcheck.benchmarks.clevr_xai_scores import COLUMNS, score_heatmaps
 from heatcheck.benchmarks.heatmaps import Explained
 from heatcheck.data.clevr.batch import VisualQuestions
-from heatcheck.data.clevr.ground_truth import object_set
-from heatcheck.data.clevr.questions import Question
 from heatcheck.data.clevr.vocabulary import ANSWERS
 from heatcheck.data.scenes import COLORS, MATERIALS, SHAPES, SIZES
 from heatcheck.metrics.pooling import POOLINGS, pool
 from heatcheck.metrics.similarity import pearson, spearman
 from heatcheck.models.registry import Classifier
+from heatcheck.models.state_dict import own_randomness
 
 Experiment = Literal["other question", "other answer", "other image", "random weights"]
 EXPERIMENTS: tuple[Experiment, ...] = ("other question", "other answer", "other image", "random weights")
@@ -119,8 +119,7 @@ def randomized(module: nn.Module, *, seed: int) -> nn.Module:
     device = next((weight.device for weight in module.parameters()), torch.device("cpu"))
     # On the CPU, so that the weights are the same for every device.
     fresh = copy.deepcopy(module).cpu()
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+    with own_randomness(seed):
         for part in fresh.modules():
             reset = getattr(part, "reset_parameters", None)
             if callable(reset):
@@ -139,11 +138,11 @@ def _other_question(
         by_image.setdefault(question.image, []).append(row)
     kept, partners = [], []
     for place, row in enumerate(sample.rows):
-        own = _objects(everything[row], truth)
+        own = objects_of(everything[row], truth)
         near = [
             other
             for other in by_image[everything[row].image]
-            if other != row and _objects(everything[other], truth) not in (own, None)
+            if other != row and objects_of(everything[other], truth) not in (own, None)
         ]
         if near:
             kept.append(place)
@@ -184,10 +183,3 @@ def _other_answer(target: int, generator: np.random.Generator) -> int:
     kind = next(kind for kind in _ANSWER_KINDS if ANSWERS[target] in kind)
     others = [ANSWERS.index(name) for name in kind if name != ANSWERS[target]]
     return others[generator.integers(len(others))]
-
-
-def _objects(question: Question, truth: str) -> tuple[int, ...] | None:
-    scene = question.outputs[0]
-    return object_set(
-        truth, question.program, question.outputs, len(scene) if isinstance(scene, tuple) else 0
-    )

@@ -1,6 +1,6 @@
 """What the CLEVR-XAI chapter says about published findings, computed from its scores."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,6 @@ TOP = ("LRP", "Integrated Gradients", "Guided Backprop")
 LAST = ("Deconvnet", "Grad-CAM")
 BEATEN = ("Gradient", *LAST)
 _N_RESAMPLES = 1000
-Statistic = Callable[[NDArray[np.float64]], float]
 
 
 def clevr_xai_findings(results: Results) -> list[Finding]:

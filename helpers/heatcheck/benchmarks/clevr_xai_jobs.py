@@ -13,17 +13,17 @@ from torch import Tensor
 
 from heatcheck.attribution.registry import check_options
 from heatcheck.benchmarks.clevr_xai_controls import Exchange, compare_maps
-from heatcheck.benchmarks.clevr_xai_passes import Pass, pass_heatmaps
 from heatcheck.benchmarks.clevr_xai_questions import Sample, explain
 from heatcheck.benchmarks.clevr_xai_scores import score_heatmaps
 from heatcheck.benchmarks.heatmaps import Explained, MethodRequest, heatmap_cells, plain_options
+from heatcheck.benchmarks.shared_passes import Pass, pass_heatmaps
 from heatcheck.data.clevr.batch import VisualQuestions
 from heatcheck.data.clevr.ground_truth import Kind
 from heatcheck.models.registry import Classifier
 from heatcheck.runtime.fingerprint import code_fingerprint
 from heatcheck.runtime.grid import Task
 from heatcheck.runtime.memory import memory_budget
-from heatcheck.runtime.plugins import entry_point_packages, loaded_plugins
+from heatcheck.runtime.plugins import plugins_in_force
 from heatcheck.runtime.seeds import content_ids
 from heatcheck.runtime.store import ResultsStore, cell_key
 
@@ -162,15 +162,10 @@ def setting_key(work: Pass) -> str:
     return hashlib.sha256(f"{work.method} {sorted(options.items())}".encode()).hexdigest()[:12]
 
 
-def plugin_hashes() -> list[str]:
-    """Plug-ins in force: hashes of files, and packages with their versions."""
-    return [*sorted(loaded_plugins().values()), *entry_point_packages()]
-
-
 def _content(explained: Explained, context: Context) -> dict[str, Any]:
     # Any method would do: its name and options are replaced for each pass.
     request = MethodRequest("constant", {})
-    (cell,) = heatmap_cells(explained, request, seed=context.seed, plugins=plugin_hashes())
+    (cell,) = heatmap_cells(explained, request, seed=context.seed, plugins=plugins_in_force())
     return cell
 
 
@@ -178,7 +173,7 @@ def _pass_cell(content: Mapping[str, Any], work: Pass, classifier: Classifier) -
     return {
         **content,
         "kind": "clevr-xai-heatmaps",
-        "code": [*content["code"], code_fingerprint("heatcheck.benchmarks.clevr_xai_passes")],
+        "code": [*content["code"], code_fingerprint("heatcheck.benchmarks.shared_passes")],
         "method": work.method,
         "options": plain_options(work.request, classifier),
         "members": work.members,

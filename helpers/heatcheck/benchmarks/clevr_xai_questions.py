@@ -214,14 +214,11 @@ def question_type(question: Question) -> str:
 
 
 def _counts(questions: VisualQuestions, name: str, first: First) -> list[int]:
-    found = [
-        object_set(name, item.program, item.outputs, _n_objects(item), first=first)
-        for item in questions.questions
-    ]
-    return [len(objects or ()) for objects in found]
+    return [len(objects_of(item, name, first) or ()) for item in questions.questions]
 
 
-def _n_objects(question: Question) -> int:
-    """Objects of the scene: every program begins with all of them."""
-    scene = question.outputs[0]
-    return len(scene) if isinstance(scene, tuple) else 0
+def objects_of(question: Question, name: str, first: First = "published") -> tuple[int, ...] | None:
+    """Objects of ground truth ``name``; None where the question has none."""
+    everything = question.outputs[0]  # every program begins with all objects of the scene
+    n_objects = len(everything) if isinstance(everything, tuple) else 0
+    return object_set(name, question.program, question.outputs, n_objects, first=first)

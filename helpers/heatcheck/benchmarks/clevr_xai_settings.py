@@ -5,16 +5,12 @@ from typing import Any, Literal
 
 import pydantic
 
-from heatcheck.attribution.catalog import load_catalog
 from heatcheck.attribution.registry import METHODS, check_options
 from heatcheck.benchmarks.clevr_xai_questions import GROUND_TRUTHS_OF, KINDS
 from heatcheck.benchmarks.clevr_xai_variants import VARIANTS
+from heatcheck.benchmarks.shared_settings import check_machine, load_methods
 from heatcheck.data.clevr.ground_truth import Kind
 from heatcheck.metrics.pooling import POOLINGS
-from heatcheck.models.registry import MODELS
-from heatcheck.runtime.device import choose_device
-from heatcheck.runtime.memory import parse_bytes
-from heatcheck.runtime.plugins import load_entry_points, load_plugins, plugin_module
 
 ALL_GROUND_TRUTHS = tuple(dict.fromkeys(name for names in GROUND_TRUTHS_OF.values() for name in names))
 # The paper's ten methods, each with the registered methods that are its variants (Arras et al. 2022).
@@ -114,14 +110,7 @@ def check(settings: Settings) -> Settings:
         ValueError: A name, option or size is not allowed; the message says what is.
         PluginError: A plug-in cannot be used.
     """
-    load_catalog()
-    load_entry_points((METHODS, MODELS))
-    load_plugins(settings.plugins, (METHODS, MODELS))
-    if len(set(settings.methods)) < len(settings.methods) or not settings.methods:
-        raise ValueError(f"methods must be one or more different names, got {settings.methods}")
-    own = {plugin_module(path) for path in settings.plugins}
-    added = [name for name, entry in METHODS.items() if entry.function.__module__ in own]
-    methods = list(dict.fromkeys([*settings.methods, *added]))
+    methods = load_methods(settings.methods, settings.plugins)
     for name in dict.fromkeys([*methods, *settings.options]):
         check_options(name, settings.options.get(name, {}))
     _check_names("ground truth", settings.ground_truths, ALL_GROUND_TRUTHS)
@@ -143,9 +132,7 @@ def check(settings: Settings) -> Settings:
         raise ValueError("weights belong to one model; leave complex_model out, or ask one kind of questions")
     if settings.first == "both-branches" and settings.masks == "stored":
         raise ValueError("stored masks follow first='published'; choose masks='computed' for both branches")
-    choose_device(settings.device)
-    if settings.memory:
-        parse_bytes(settings.memory)
+    check_machine(settings.device, settings.memory)
     return settings.model_copy(update={"methods": methods})
 
 

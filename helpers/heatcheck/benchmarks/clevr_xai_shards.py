@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from heatcheck.benchmarks.clevr_xai_jobs import Context, Shard, make_shard, plugin_hashes
+from heatcheck.benchmarks.clevr_xai_jobs import Context, Shard, make_shard
 from heatcheck.benchmarks.clevr_xai_questions import (
     KINDS,
     MaskSource,
@@ -20,6 +20,7 @@ from heatcheck.benchmarks.clevr_xai_settings import Settings
 from heatcheck.benchmarks.heatmaps import weights_hash
 from heatcheck.data.clevr.ground_truth import Kind
 from heatcheck.runtime.fingerprint import code_fingerprint, library_versions
+from heatcheck.runtime.plugins import plugins_in_force
 from heatcheck.runtime.progress import progress
 from heatcheck.runtime.seeds import content_ids
 from heatcheck.runtime.store import ResultsStore
@@ -70,7 +71,7 @@ def _answers(sample: Sample, weights: str, here: Run) -> pd.DataFrame:
         "images": content_ids(questions.images),
         "masks": {name: content_ids(mask) for name, mask in questions.masks.items()},
         "first": sample.masks.first,
-        "plugins": plugin_hashes(),
+        "plugins": plugins_in_force(),
     }
     table = here.store.get(cell)
     if table is None:

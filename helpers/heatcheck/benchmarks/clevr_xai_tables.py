@@ -172,23 +172,25 @@ def split_half_table(results: Results, *, seed: int = 0, n_splits: int = 50) -> 
     return pd.DataFrame(rows)
 
 
-def reference_table(results: Results) -> pd.DataFrame:
+def reference_table(fixed: pd.DataFrame) -> pd.DataFrame:
     """What maps score that know nothing, and one that knows everything.
+
+    Args:
+        fixed: Of ``accuracy_table(results, "fixed")``.
 
     Returns:
         Columns ``kind, ground_truth, metric, level, mean``: ``chance`` (the mean share of the image that
         masks cover, which a uniform map scores), the controls that were run, with the common pooling, and
         ``oracle``, the mask itself.
     """
-    table = accuracy_table(results, "fixed")
     parts = []
-    for cut, rows in table.groupby(list(Cut._fields), sort=False):
+    for cut, rows in fixed.groupby(list(Cut._fields), sort=False):
         levels = {"chance": rows["chance"].iloc[0]}
         controls = rows[rows["is_control"]]
         levels |= dict(zip(controls["method"], controls["mean"], strict=True))
         levels["oracle"] = 1.0
-        fixed = dict(zip(Cut._fields, cut, strict=True))
-        parts += [{**fixed, "level": level, "mean": mean} for level, mean in levels.items()]
+        place = dict(zip(Cut._fields, cut, strict=True))
+        parts += [{**place, "level": level, "mean": mean} for level, mean in levels.items()]
     return pd.DataFrame(parts)
 
 

@@ -32,10 +32,7 @@ from heatcheck.runtime.device import choose_device
 from heatcheck.runtime.fingerprint import code_fingerprint
 from heatcheck.runtime.grid import Task, fill_store
 from heatcheck.runtime.memory import memory_budget
-from heatcheck.runtime.plugins import (
-    entry_point_packages,
-    loaded_plugins,
-)
+from heatcheck.runtime.plugins import plugins_in_force
 from heatcheck.runtime.store import ResultsStore, cell_key
 
 __all__ = [
@@ -233,7 +230,7 @@ def _compute_scores(job: Job, cell: Mapping[str, Any], store: ResultsStore) -> p
 
 def heatmap_cell(job: Job, settings: Settings) -> dict[str, Any]:
     """Cell of the heatmaps of one job."""
-    plugins = [*sorted(loaded_plugins().values()), *entry_point_packages()]
+    plugins = plugins_in_force()
     (cell,) = heatmap_cells(job.explained, job.request, seed=settings.seed, plugins=plugins)
     return cell
 

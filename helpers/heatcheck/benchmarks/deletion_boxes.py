@@ -1,9 +1,9 @@
 """Ways from a heatmap to a box compared on the same images: four thresholds, with and without components."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -58,15 +58,18 @@ def rule_table(results: Results, store: ResultsStore, *, seed: int = 0) -> pd.Da
     columns = ["method", "threshold", "region", "rule", "alpha", "error", "low", "high", "n"]
     if results.counted.data.boxes is None or results.held is None:
         return pd.DataFrame(columns=columns)
-    held, counted = (_errors(results, explained, store) for explained in (results.held, results.counted))
+    held, counted = (
+        dict(iter(_errors(results, explained, store).groupby(["rule", "method"], sort=False)))
+        for explained in (results.held, results.counted)
+    )
     rows = []
     for rule, method in product(RULES, results.settings.methods):
-        alphas, mine = list(rule.alphas), (held["rule"] == rule.label) & (held["method"] == method)
-        means = held[mine].groupby("alpha")["error"].mean().reindex(alphas)
+        alphas, key = list(rule.alphas), (rule.label, method)
+        means = held[key].groupby("alpha")["error"].mean().reindex(alphas)
         # A method without any finite map gets the first threshold; its error is undefined whatever it is.
         alpha = choose_alpha(alphas, means.tolist()).alpha if means.notna().any() else alphas[0]
-        own = (counted["rule"] == rule.label) & (counted["method"] == method) & (counted["alpha"] == alpha)
-        values = counted[own]["error"].to_numpy(dtype=float)
+        own = counted[key]
+        values = own.loc[own["alpha"] == alpha, "error"].to_numpy(dtype=float)
         mean, low, high = (float(part[0]) for part in mean_intervals(values[:, None], seed=seed))
         n = int((~np.isnan(values)).sum())
         rows.append((method, rule.threshold, rule.region, rule.label, alpha, mean, low, high, n))
@@ -129,12 +132,12 @@ def _task(job: Job, settings: Settings) -> Task:
         "rules": [list(rule) for rule in RULES],
         **choices,
     }
-    return Task(cell, partial(_compute, job, settings))
+    return Task(cell, partial(_compute, job, settings, maps))
 
 
-def _compute(job: Job, settings: Settings, store: ResultsStore) -> pd.DataFrame:
+def _compute(job: Job, settings: Settings, cell: Mapping[str, Any], store: ResultsStore) -> pd.DataFrame:
     data = job.explained.data
-    raw = cell_heatmaps(store, job.explained, job.request, heatmap_cell(job, settings))
+    raw = cell_heatmaps(store, job.explained, job.request, cell)
     maps = pool(raw.to(job.explained.device), pooling_of(settings, job.request.name))
     maps = resize_heatmaps(maps, (int(job.explained.images.shape[2]), int(job.explained.images.shape[3])))
     tables = []

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from heatcheck.attribution.registry import get_method
-from heatcheck.benchmarks.deletion import DEFAULT_ALPHA, Results
+from heatcheck.benchmarks.deletion import Results
+from heatcheck.benchmarks.deletion_settings import default_alpha
 from heatcheck.benchmarks.heatmaps import Explained
 from heatcheck.metrics.boxes import boxes_from_heatmaps
 from heatcheck.metrics.curves import changed_pixels
@@ -94,17 +95,25 @@ def strip(results: Results, image: int, method: str, *, n_frames: int = 7, fill:
     return Strip(drawn(explained, frames), *(np.asarray(part.cpu().numpy()) for part in (scores, fractions)))
 
 
-def box_examples(results: Results, method: str, *, alpha: float = DEFAULT_ALPHA) -> BoxExamples:
+def box_examples(results: Results, method: str) -> BoxExamples:
     """Boxes that ``method``'s heatmaps give on the shown images, beside the true ones where they are known.
+
+    They follow the threshold and region of the run, at its default where no held-out images choose.
 
     Raises:
         ValueError: The method was not run.
     """
     if method not in results.heatmaps:
         raise ValueError(f"no heatmaps of {method!r}; there are: {', '.join(results.heatmaps)}")
-    boxes = boxes_from_heatmaps(results.heatmaps[method], alpha)
+    settings = results.settings
+    boxes = boxes_from_heatmaps(
+        results.heatmaps[method],
+        default_alpha(settings),
+        threshold=settings.threshold,
+        region=settings.region,
+    )
     truth = results.shown.data.boxes or tuple(torch.zeros(0, 4) for _ in results.shown.data.ids)
-    ious = localization_error(boxes, truth).ious
+    ious = localization_error(boxes, truth, mode=settings.ground_truth).ious
     pairs = zip(boxes.boxes, boxes.found.tolist(), strict=True)
     predicted = [box.double().cpu().numpy() if there else None for box, there in pairs]
     true = [np.asarray(box.numpy()) for box in truth]

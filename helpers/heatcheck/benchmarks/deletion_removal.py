@@ -87,7 +87,7 @@ def removal_gallery(results: Results, base: str, *, n: int = 3) -> RemovalGaller
     """
     if base not in PAIRS:
         raise ValueError(f"no removals of {base!r} to show; methods with a variant: {', '.join(PAIRS)}")
-    shown = first_images(results.shown, n)
+    shown = results.shown.take(0, n)
     settings = results.settings
     found = {}
     for method in (base, PAIRS[base]):
@@ -134,17 +134,6 @@ def target_probabilities(explained: Explained, images: Tensor) -> Array:
     """Probabilities ``(N,)`` of the explained classes on ``images`` ``(N, C, H, W)``."""
     found = ask_all(softmax_of(explained.classifier.module), images).cpu()
     return np.asarray(found.gather(1, explained.data.targets[:, None])[:, 0].numpy())
-
-
-def first_images(explained: Explained, n: int) -> Explained:
-    """The first ``n`` images, or all if there are fewer."""
-    rows = range(min(n, len(explained.data)))
-    return explained._replace(
-        data=explained.data.take(rows),
-        images=explained.images[: len(rows)],
-        random_ids=explained.random_ids and explained.random_ids[: len(rows)],
-        forward_args=tuple(extra[: len(rows)] for extra in explained.forward_args),
-    )
 
 
 def _keep_patch(options: Options, images: Tensor, maps: Tensor, seed: int) -> Tensor:

@@ -4,18 +4,13 @@ from typing import Any
 
 import pydantic
 
-from heatcheck.attribution.catalog import load_catalog
-from heatcheck.attribution.registry import METHODS, check_options, get_method
+from heatcheck.attribution.registry import check_options, get_method
+from heatcheck.benchmarks.shared_settings import check_fill, check_machine, load_methods
 from heatcheck.metrics.boxes import Region, Threshold
 from heatcheck.metrics.curves import Spacing
 from heatcheck.metrics.localization import GroundTruth
 from heatcheck.metrics.ordering import Ties
 from heatcheck.metrics.pooling import POOLINGS, SIGNED
-from heatcheck.models.registry import MODELS
-from heatcheck.removal.fills import FILLS, get_fill
-from heatcheck.runtime.device import choose_device
-from heatcheck.runtime.memory import parse_bytes
-from heatcheck.runtime.plugins import load_entry_points, load_plugins, plugin_module
 
 # The threshold where no held-out images choose one, as a fraction of a map's maximum.
 DEFAULT_ALPHA = 0.15
@@ -99,14 +94,7 @@ def check(settings: Settings) -> Settings:
         ValueError: A name, option or size is not allowed; the message says what is.
         PluginError: A plug-in cannot be used.
     """
-    load_catalog()
-    load_entry_points((METHODS, MODELS, FILLS))
-    load_plugins(settings.plugins, (METHODS, MODELS, FILLS))
-    if len(set(settings.methods)) < len(settings.methods) or not settings.methods:
-        raise ValueError(f"methods must be one or more different names, got {settings.methods}")
-    own = {plugin_module(path) for path in settings.plugins}
-    added = [name for name, entry in METHODS.items() if entry.function.__module__ in own]
-    methods = list(dict.fromkeys([*settings.methods, *added]))
+    methods = load_methods(settings.methods, settings.plugins)
     # A preset may hold options of methods that are not run this time; a name that is no method is a mistake.
     for options in (settings.options, settings.shown_options):
         for name in dict.fromkeys([*methods, *options]):
@@ -116,17 +104,9 @@ def check(settings: Settings) -> Settings:
         if pooling not in (SIGNED, *POOLINGS):
             raise ValueError(f"unknown pooling {pooling!r}; known: {SIGNED}, {', '.join(POOLINGS)}")
     for fill in (*settings.fills, settings.insertion_fill):
-        _check_fill(fill)
-    choose_device(settings.device)
-    if settings.memory:
-        parse_bytes(settings.memory)
+        check_fill(fill)
+    check_machine(settings.device, settings.memory)
     return settings.model_copy(update={"methods": methods})
-
-
-def _check_fill(name: str) -> None:
-    missing = get_fill(name).missing
-    if missing:
-        raise ValueError(f"fill {name!r} needs {', '.join(missing)}; register it, filled in, in a plug-in")
 
 
 def pooling_of(settings: Settings, method: str) -> str:

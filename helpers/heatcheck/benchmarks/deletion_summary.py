@@ -4,7 +4,8 @@ from typing import Any
 
 import pandas as pd
 
-from heatcheck.benchmarks.deletion import DEFAULT_ALPHA, Results
+from heatcheck.benchmarks.deletion import Results
+from heatcheck.benchmarks.deletion_settings import default_alpha
 from heatcheck.benchmarks.deletion_tables import BETTER, LOCALIZATION, Score, find_score, is_control
 from heatcheck.metrics.statistics import paired_tests
 
@@ -37,7 +38,7 @@ def quotable(results: Results, scores: list[Score]) -> dict[str, Any]:
         "n_heldout": results.heldout["image"].nunique() if len(results.heldout) else 0,
         "n_wrong": results.n_wrong,
         "n_methods": len(methods),
-        "default_alpha": DEFAULT_ALPHA,
+        "default_alpha": default_alpha(settings),
         "best": best,
         "beaten_by_control": beaten,
         "counted_name": "rendered scenes" if data == "metal-color" else f"images of {data}",

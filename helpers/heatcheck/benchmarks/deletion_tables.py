@@ -11,7 +11,7 @@ from heatcheck.benchmarks.deletion import Results, Settings
 from heatcheck.benchmarks.deletion_settings import default_alpha
 from heatcheck.metrics.flags import FLAGS, OK
 from heatcheck.metrics.localization import choose_alpha
-from heatcheck.metrics.resampling import Intervals, mean_intervals, stratified_intervals
+from heatcheck.metrics.resampling import Intervals, defined_means, mean_intervals, stratified_intervals
 from heatcheck.metrics.statistics import average_ranks, summarize
 
 LOCALIZATION = "localization error"
@@ -64,7 +64,11 @@ class Score(NamedTuple):
 
     def means(self) -> pd.Series:
         """Mean of every method."""
-        return pd.Series(self.intervals().mean, index=self.values.columns)
+        values = self.values.to_numpy()
+        if self.classes is not None:
+            classes = self.classes.loc[self.values.index].to_numpy()
+            values = np.stack([defined_means(values[classes == label]) for label in np.unique(classes)])
+        return pd.Series(defined_means(values), index=self.values.columns)
 
 
 def all_scores(results: Results) -> list[Score]:

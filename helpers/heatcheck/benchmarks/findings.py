@@ -6,7 +6,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from heatcheck.metrics.resampling import mean_intervals, rank_agreement
+from heatcheck.metrics.agreement import protocol_agreement
+from heatcheck.metrics.resampling import mean_intervals
 
 Answer = Literal["yes", "no", "undecided"]
 
@@ -105,11 +106,10 @@ def agree(
     """
     images = first.index.intersection(second.index)
     left, right = (table.loc[images].to_numpy(dtype=float) for table in (first, second))
-    tau, low, high = rank_agreement(left, right if same_direction else -right)
-    answer = decide(low, high, supports="positive")
-    return Finding(
-        key, statement, source, answer, f"Kendall's tau of {quantity}", tau, low, high, len(images)
-    )
+    found = protocol_agreement(left, right if same_direction else -right)
+    tau = (found.kendall, found.kendall_low, found.kendall_high)
+    answer = decide(*tau[1:], supports="positive")
+    return Finding(key, statement, source, answer, f"Kendall's tau of {quantity}", *tau, len(images))
 
 
 def findings_table(findings: Sequence[Finding]) -> pd.DataFrame:

@@ -40,17 +40,17 @@ class Explained(NamedTuple):
 
     def shards(self) -> "list[Explained]":
         """The same images in pieces of at most ``SHARD``, each with memory of its own."""
-        starts = range(0, len(self.data), SHARD)
-        pieces = [range(start, min(start + SHARD, len(self.data))) for start in starts]
-        return [
-            self._replace(
-                data=self.data.take(rows),
-                images=self.images[rows.start : rows.stop].clone(),
-                random_ids=self.random_ids and self.random_ids[rows.start : rows.stop],
-                forward_args=tuple(extra[rows.start : rows.stop].clone() for extra in self.forward_args),
-            )
-            for rows in pieces
-        ]
+        return [self.take(start, start + SHARD) for start in range(0, len(self.data), SHARD)]
+
+    def take(self, start: int, stop: int) -> "Explained":
+        """Images ``start`` to ``stop``, or to the last one, with memory of their own."""
+        rows = range(start, min(stop, len(self.data)))
+        return self._replace(
+            data=self.data.take(rows),
+            images=self.images[rows.start : rows.stop].clone(),
+            random_ids=self.random_ids and self.random_ids[rows.start : rows.stop],
+            forward_args=tuple(extra[rows.start : rows.stop].clone() for extra in self.forward_args),
+        )
 
 
 class MethodRequest(NamedTuple):

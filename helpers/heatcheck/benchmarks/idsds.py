@@ -213,7 +213,7 @@ def _incremental_parts(studied: Studied, settings: Settings) -> Iterator[tuple[s
     """Method, way of deleting and tasks of every score by incremental deletion of the original model."""
     if not studied.detailed or studied.stage != "original":
         return
-    shown = _first(studied.explained, settings.n_incremental)
+    shown = studied.explained.take(0, settings.n_incremental)
     requests = requests_of(studied, settings)
     for name in (one for one in settings.incremental if one in studied.methods):
         for direction in settings.directions:
@@ -221,11 +221,6 @@ def _incremental_parts(studied: Studied, settings: Settings) -> Iterator[tuple[s
                 steps = Steps(settings.n_steps, direction, settings.fill, updated)
                 request = requests[name, "logit"]
                 yield name, steps, incremental_tasks(shown, request, steps, _conditions(settings))
-
-
-def _first(explained: Explained, n: int) -> Explained:
-    rows = range(min(n, len(explained.data)))
-    return explained._replace(data=explained.data.take(rows), images=explained.images[: len(rows)])
 
 
 def _subject(store: ResultsStore, studied: Studied, settings: Settings) -> Subject:

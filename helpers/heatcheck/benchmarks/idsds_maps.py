@@ -12,16 +12,16 @@ import pandas as pd
 from torch import Tensor
 
 from heatcheck.attribution.registry import attribute
-from heatcheck.benchmarks.clevr_xai_passes import Pass, pass_heatmaps, pass_of
 from heatcheck.benchmarks.heatmaps import Explained, MethodRequest, heatmap_cells, method_options
 from heatcheck.benchmarks.patch_table import deletion_value
+from heatcheck.benchmarks.shared_passes import Pass, pass_heatmaps, pass_of
 from heatcheck.metrics.incremental import Direction, Update, incremental_deletion
 from heatcheck.metrics.patches import TRANSFORMS, Transform, patch_sums
 from heatcheck.metrics.scoring import softmax_of
 from heatcheck.runtime.fingerprint import code_fingerprint
 from heatcheck.runtime.grid import Task
 from heatcheck.runtime.memory import memory_budget
-from heatcheck.runtime.plugins import entry_point_packages, loaded_plugins
+from heatcheck.runtime.plugins import plugins_in_force
 from heatcheck.runtime.seeds import CounterGenerator, content_ids
 from heatcheck.runtime.store import ResultsStore
 
@@ -113,7 +113,7 @@ def _identity(work: Pass) -> str:
 
 
 def _cell(kind: str, shard: Explained, work: Pass, conditions: Conditions) -> dict[str, Any]:
-    plugins = [*sorted(loaded_plugins().values()), *entry_point_packages()]
+    plugins = plugins_in_force()
     (maps,) = heatmap_cells(shard, work.request, seed=conditions.seed, plugins=plugins)
     return {
         **maps,

@@ -4,17 +4,13 @@ from typing import Any
 
 import pydantic
 
-from heatcheck.attribution.catalog import load_catalog
 from heatcheck.attribution.registry import METHODS
 from heatcheck.benchmarks.heatmaps import MethodRequest
 from heatcheck.benchmarks.idsds_methods import STUDY, Profile, is_applicable, method_request
+from heatcheck.benchmarks.shared_settings import check_different, check_fill, check_machine, load_methods
 from heatcheck.metrics.incremental import Direction
 from heatcheck.metrics.patches import Transform
-from heatcheck.models.registry import MODELS, Classifier
-from heatcheck.removal.fills import FILLS, get_fill
-from heatcheck.runtime.device import choose_device
-from heatcheck.runtime.memory import parse_bytes
-from heatcheck.runtime.plugins import load_entry_points, load_plugins, plugin_module
+from heatcheck.models.registry import Classifier
 
 Positive = pydantic.PositiveInt
 
@@ -122,15 +118,9 @@ def check(settings: Settings) -> Settings:
         ValueError: A name, option or size is not allowed; the message says what is.
         PluginError: A plug-in cannot be used.
     """
-    load_catalog()
-    load_entry_points((METHODS, MODELS, FILLS))
-    load_plugins(settings.plugins, (METHODS, MODELS, FILLS))
-    _check_different("methods", settings.methods)
-    _check_different("models", settings.models)
-    own = {plugin_module(path) for path in settings.plugins}
-    added = [name for name, entry in METHODS.items() if entry.function.__module__ in own]
-    methods = list(dict.fromkeys([*settings.methods, *added]))
+    methods = load_methods(settings.methods, settings.plugins)
     methods = list(dict.fromkeys([*methods, *settings.variants]))
+    check_different("models", settings.models)
     for name in dict.fromkeys([*methods, *settings.options]):
         _check_method(name, settings)
     _check_parts("incremental", settings.incremental, methods)
@@ -138,17 +128,11 @@ def check(settings: Settings) -> Settings:
     _check_parts("tuned", list(settings.tuned), settings.models)
     _check_parts("detailed", settings.extra_models, settings.models)
     for fill in settings.all_fills:
-        missing = get_fill(fill).missing
-        if missing:
-            raise ValueError(
-                f"fill {fill!r} needs {', '.join(missing)}; register it, filled in, in a plug-in"
-            )
+        check_fill(fill)
     cells = settings.grid**2
     if any(size > cells for size in settings.set_sizes):
         raise ValueError(f"set_sizes must be at most {cells} patches, got {settings.set_sizes}")
-    choose_device(settings.device)
-    if settings.memory:
-        parse_bytes(settings.memory)
+    check_machine(settings.device, settings.memory)
     return settings.model_copy(update={"methods": methods})
 
 
@@ -177,11 +161,6 @@ def _check_method(name: str, settings: Settings) -> None:
     if _method_of(settings, name) not in known:
         raise ValueError(f"unknown method {_method_of(settings, name)!r}; known: {', '.join(sorted(known))}")
     request_of(settings, name)
-
-
-def _check_different(what: str, names: list[str]) -> None:
-    if len(set(names)) < len(names) or not names:
-        raise ValueError(f"{what} must be one or more different names, got {names}")
 
 
 def _check_parts(what: str, names: list[str], whole: list[str]) -> None:

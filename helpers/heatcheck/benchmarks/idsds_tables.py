@@ -11,7 +11,7 @@ from heatcheck.benchmarks.idsds_methods import is_aligned, study_row
 from heatcheck.benchmarks.idsds_scores import N_RESAMPLES, Condition, Score
 from heatcheck.benchmarks.published import published_scores
 from heatcheck.metrics.flags import FLAGS, OK
-from heatcheck.metrics.resampling import mean_intervals
+from heatcheck.metrics.resampling import defined_means, mean_intervals
 from heatcheck.metrics.statistics import average_ranks
 
 CHAPTER = "idsds"
@@ -61,7 +61,7 @@ def compare_transforms(
     ]
     pairs = [score.values[[(name, first), (name, second)]].to_numpy(dtype=float) for name in methods]
     columns = [difference_interval(pair[:, 0], pair[:, 1], seed=seed) for pair in pairs]
-    means = [_means(pair) for pair in pairs]
+    means = [defined_means(pair) for pair in pairs]
     return pd.DataFrame(
         {
             "method": methods,
@@ -146,9 +146,9 @@ def _summary(score: Score, seed: int) -> pd.DataFrame:
             "n": defined.sum(0),
             "n_excluded": (~defined).sum(0),
             **{f"n_{flag}": (flags == flag).sum(0) for flag in FLAGS if flag != OK},
-            "mean_common": _means(values[common]),
+            "mean_common": defined_means(values[common]),
             "n_common": int(common.sum()),
-            "mean_correct": _means(values[right]),
+            "mean_correct": defined_means(values[right]),
             "n_correct": defined[right].sum(0),
             "is_control": [is_control(name) for name in methods],
             "is_aligned": [is_aligned(name) for name in methods],
@@ -157,19 +157,10 @@ def _summary(score: Score, seed: int) -> pd.DataFrame:
     )
 
 
-def _means(values: Array) -> Array:
-    """Means ``(P,)`` of the columns of ``(N, P)``; NaN does not count."""
-    defined = ~np.isnan(values)
-    count = defined.sum(0)
-    total = np.where(defined, values, 0).sum(0)
-    means: Array = np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0)
-    return means
-
-
 def _errors(values: Array) -> Array:
     """Standard errors ``(P,)`` of the means; NaN for fewer than two values."""
     defined = ~np.isnan(values)
     count = defined.sum(0)
-    squares = np.where(defined, (values - _means(values)) ** 2, 0).sum(0)
+    squares = np.where(defined, (values - defined_means(values)) ** 2, 0).sum(0)
     free = np.maximum(count - 1, 1) * np.maximum(count, 1)
     return np.where(count > 1, np.sqrt(squares / free), np.nan)

@@ -9,7 +9,6 @@ from heatcheck.attribution.registry import get_method
 from heatcheck.benchmarks.deletion import Job, Results, Settings, heatmap_cell
 from heatcheck.benchmarks.deletion_removal import (
     Array,
-    first_images,
     keep_masks,
     see_through,
     target_probabilities,
@@ -50,7 +49,7 @@ def mask_paths(results: Results, store: ResultsStore, *, n_images: int = 12, see
         either method in the run, no rows.
     """
     columns = ["path", "method", "iteration", "probability", "low", "high", "removed", "n"]
-    explained, rows = first_images(results.counted, n_images), []
+    explained, rows = results.counted.take(0, n_images), []
     for path, (method, changes) in PATHS.items():
         if method not in results.settings.methods:
             continue

@@ -17,7 +17,7 @@ from heatcheck.removal.fills import Fill, get_fill
 from heatcheck.runtime.fingerprint import code_fingerprint, library_versions
 from heatcheck.runtime.grid import Task
 from heatcheck.runtime.memory import memory_budget
-from heatcheck.runtime.plugins import entry_point_packages, loaded_plugins
+from heatcheck.runtime.plugins import plugins_in_force
 from heatcheck.runtime.seeds import content_ids
 from heatcheck.runtime.store import ResultsStore
 
@@ -113,7 +113,7 @@ def table_cell(shard: Explained, key: TableKey, seed: int) -> dict[str, Any]:
         "kind": "patch-table",
         "code": [code_fingerprint(name) for name in (__name__, "heatcheck.models.catalog")],
         "libraries": library_versions(),
-        "plugins": [*sorted(loaded_plugins().values()), *entry_point_packages()],
+        "plugins": plugins_in_force(),
         "model": shard.classifier.name,
         "weights": weights_hash(shard.classifier.module),
         "normalization": shard.classifier.normalization._asdict(),

@@ -23,6 +23,7 @@ from heatcheck.runtime.seeds import CounterGenerator
 
 HOLES = ("patch", "superpixels")
 MEASURES = ("feature change", "entropy change")
+_COLUMNS = ("hole", "fill", "measure", "mean", "low", "high", "n", "removed")
 
 
 def plausibility_table(explained: Explained, fills: Sequence[str], *, seed: int = 0) -> pd.DataFrame:
@@ -44,22 +45,22 @@ def plausibility_table(explained: Explained, fills: Sequence[str], *, seed: int 
     Raises:
         ValueError: A fill is unknown.
     """
+    if not _linear(explained.classifier.module):
+        return pd.DataFrame(columns=list(_COLUMNS))
     rows = []
-    has_features = bool(_linear(explained.classifier.module))
-    holes = (patches(explained, seed), halves(explained, seed)) if has_features else ()
-    for hole, keep in zip(HOLES, holes, strict=False):  # none without features
+    before = _asked(explained, explained.images)
+    for hole, keep in zip(HOLES, (patches(explained, seed), halves(explained, seed)), strict=True):
         room = (keep == 0).flatten(1).any(1)
         removed = float((1 - keep[room].double()).mean()) if bool(room.any()) else float("nan")
         for name in fills:
             seen = fill_of(explained, name, seed)(explained.images, keep)
-            before, after = (_asked(explained, images) for images in (explained.images, seen))
+            after = _asked(explained, seen)
             changes = (feature_change(before[0], after[0]), entropy_change(before[1], after[1]))
             for measure, values in zip(MEASURES, changes, strict=True):
                 column = torch.where(room, values, torch.nan).cpu().numpy()[:, None]
                 mean, low, high = (float(part[0]) for part in mean_intervals(column, seed=seed))
                 rows.append((hole, name, measure, mean, low, high, int((~np.isnan(column)).sum()), removed))
-    columns = ["hole", "fill", "measure", "mean", "low", "high", "n", "removed"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=list(_COLUMNS))
 
 
 def wide_plausibility(table: pd.DataFrame) -> pd.DataFrame:

@@ -33,7 +33,7 @@ from heatcheck.models.catalog import get_classifier
 from heatcheck.runtime.device import choose_device
 from heatcheck.runtime.grid import Task, fill_store
 from heatcheck.runtime.memory import memory_budget
-from heatcheck.runtime.plugins import entry_point_packages, loaded_plugins
+from heatcheck.runtime.plugins import plugins_in_force
 from heatcheck.runtime.seeds import CounterGenerator, content_ids
 from heatcheck.runtime.store import ResultsStore, cell_key
 
@@ -175,7 +175,7 @@ def _counted(settings: Settings, plan: Plan, device: torch.device) -> Explained:
 
 def _settings(sweep: Sweep, images: Explained, settings: Settings, plan: Plan) -> list[Setting]:
     """All settings of a sweep on all shards, the method's and its variant's."""
-    plugins = [*sorted(loaded_plugins().values()), *entry_point_packages()]
+    plugins = plugins_in_force()
     methods = {"base": sweep.method, "generative": sweep.generative}
     found = []
     for value in sweep.values:

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
+from heatcheck.figures.common import check_columns, notice, order
 from heatcheck.figures.images import gallery_figure
 from heatcheck.figures.questions import questions_figure
 from heatcheck.figures.style import INK, MUTED, PAGE, SEQUENTIAL, look, size, styled
@@ -44,7 +45,7 @@ _MEASURES = {"spearman": "likeness of the maps", "relevance-mass": "mass, own mi
 def answers_figure(images: "ArrayLike", heatmaps: "Mapping[str, ArrayLike]", titles: Sequence[str]) -> Figure:
     """Heatmaps over scenes, one row per question; see ``gallery_figure``. Without questions it says so."""
     if not len(np.asarray(images)):
-        return _notice("there is no such question in this run")
+        return notice("there is no such question in this run")
     return gallery_figure(images, heatmaps, titles)
 
 
@@ -65,10 +66,10 @@ def accuracy_figure(table: pd.DataFrame) -> Figure:
         ValueError: A column is missing.
     """
     if table.empty:
-        return _notice("this kind of questions was not asked")
+        return notice("this kind of questions was not asked")
     names = ("ground_truth", "metric", "method", "paper_method", "chance", "is_control")
     _check(table, (*names, "mean", "low", "high"))
-    metrics, truths = _order(table["metric"]), _order(table["ground_truth"])
+    metrics, truths = order(table["metric"]), order(table["ground_truth"])
     first = table[(table["metric"] == metrics[0]) & (table["ground_truth"] == truths[0])]
     first = first.sort_values("mean", na_position="first", kind="stable").set_index("paper_method")
     figure = Figure(figsize=size(PAGE, (0.5 + 0.155 * len(first)) * len(metrics)), layout="constrained")
@@ -101,8 +102,8 @@ def pooling_figure(table: pd.DataFrame) -> Figure:
         ValueError: A column is missing or the table is empty.
     """
     _check(table, ("metric", "method", "pooling", "mean", "best"))
-    metrics, poolings = _order(table["metric"]), _order(table["pooling"])
-    methods = _order(table["method"])
+    metrics, poolings = order(table["metric"]), order(table["pooling"])
+    methods = order(table["method"])
     figure = Figure(figsize=size(PAGE, 1.35 + 0.175 * len(methods)), layout="constrained")
     axes = figure.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
     top = float(table["mean"].max())
@@ -144,13 +145,13 @@ def subsets_figure(table: pd.DataFrame, *, ylabel: str) -> Figure:
         ValueError: A column is missing or the table is empty.
     """
     _check(table, ("by", "subset", "method", "n", "mean", "low", "high"))
-    kinds = _order(table["by"])
+    kinds = order(table["by"])
     figure = Figure(figsize=size(PAGE, 3.1), layout="constrained")
     axes = figure.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
-    methods = _order(table["method"])
+    methods = order(table["method"])
     for axis, kind in zip(axes, kinds, strict=True):
         rows = table[table["by"] == kind]
-        subsets = _order(rows["subset"])
+        subsets = order(rows["subset"])
         for place, method in enumerate(methods):
             line = rows[rows["method"] == method].set_index("subset").reindex(subsets)
             style = look(method)
@@ -203,10 +204,10 @@ def controls_figure(table: pd.DataFrame, measures: Sequence[str] = ("spearman", 
         ValueError: A column is missing.
     """
     if table.empty:
-        return _notice("no control experiments were run")
+        return notice("no control experiments were run")
     _check(table, ("experiment", "method", "measure", "mean", "low", "high"))
-    experiments = _order(table["experiment"])
-    methods = _order(table["method"])[::-1]
+    experiments = order(table["experiment"])
+    methods = order(table["method"])[::-1]
     height = 0.5 + 0.16 * len(methods)
     figure = Figure(figsize=size(PAGE, height * len(measures)), layout="constrained")
     axes = figure.subplots(len(measures), len(experiments), sharey=True, sharex="row", squeeze=False)
@@ -237,9 +238,9 @@ def variants_figure(table: pd.DataFrame) -> Figure:
         ValueError: A column is missing.
     """
     if table.empty:
-        return _notice("no settings were compared")
+        return notice("no settings were compared")
     _check(table, ("method", "label", "metric", "mean", "low", "high", "is_main"))
-    metrics = _order(table["metric"])
+    metrics = order(table["metric"])
     pairs = list(dict.fromkeys(zip(table["method"], table["label"], strict=True)))[::-1]
     figure = Figure(figsize=size(PAGE, 0.62 + 0.155 * len(pairs)), layout="constrained")
     axes = figure.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
@@ -280,19 +281,7 @@ def _dots(axis: Axes, rows: pd.DataFrame) -> None:
     axis.set_axisbelow(True)
 
 
-def _notice(text: str) -> Figure:
-    figure = Figure(figsize=size(PAGE, 0.8))
-    figure.text(0.5, 0.5, text, ha="center", va="center", color=MUTED)
-    return figure
-
-
-def _order(column: pd.Series) -> list[str]:
-    return [str(value) for value in dict.fromkeys(column)]
-
-
 def _check(table: pd.DataFrame, columns: Sequence[str]) -> None:
-    missing = [column for column in columns if column not in table.columns]
-    if missing:
-        raise ValueError(f"table has no column {', '.join(missing)}; needed: {', '.join(columns)}")
+    check_columns(table, columns)
     if table.empty or not np.isfinite(table["mean"].to_numpy(dtype=float)).any():
         raise ValueError("table is empty or holds no finite number; nothing to draw")

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from heatcheck.figures.common import check_columns, notice, order
 from heatcheck.figures.images import boxes_figure, gallery_figure, strip_figure
 from heatcheck.figures.style import ACCENT, INK, MUTED, PAGE, is_control, look, size, styled
 
@@ -41,7 +42,7 @@ def curves_figure(curves: pd.DataFrame) -> Figure:
         ValueError: A column is missing or the table is empty.
     """
     _check(curves, ("data", "method", "direction", "fill", "fraction", "mean", "low", "high"))
-    data_sets = _order(curves["data"])
+    data_sets = order(curves["data"])
     panels = list(dict.fromkeys(zip(curves["direction"], curves["fill"], strict=True)))
     # High enough for the panels, and for the legend beside them.
     height = max(0.35 + 2.1 * len(data_sets), 0.25 + 0.137 * curves["method"].nunique())
@@ -104,7 +105,7 @@ def alpha_figure(localization: pd.DataFrame) -> Figure:
         ValueError: A column is missing.
     """
     if localization.empty:
-        return _notice("this data set has no boxes to localize")
+        return notice("this data set has no boxes to localize")
     _check(localization, ("method", "alpha", "error", "low", "high", "chosen"))
     height = max(2.7, 0.16 * localization["method"].nunique())  # room for the legend
     figure = Figure(figsize=size(PAGE, height), layout="constrained")
@@ -152,7 +153,7 @@ def fill_figure(summary: pd.DataFrame) -> Figure:
         raise ValueError(
             "a method has several scores for one fill; pass the rows of one data set and one metric"
         )
-    fills = _order(summary["fill"])
+    fills = order(summary["fill"])
     scores = summary.pivot(index="method", columns="fill", values="mean")[fills]
     ranks = scores.rank(method="average")
     figure = Figure(figsize=size(PAGE, max(2.4, 0.9 + 0.16 * len(scores))), layout="constrained")
@@ -185,12 +186,6 @@ def fill_figure(summary: pd.DataFrame) -> Figure:
     right.set_ylim(len(scores) + 0.5, 0.5)
     right.yaxis.set_major_locator(MaxNLocator(integer=True))
     right.spines["left"].set_visible(False)
-    return figure
-
-
-def _notice(text: str) -> Figure:
-    figure = Figure(figsize=size(PAGE, 0.8))
-    figure.text(0.5, 0.5, text, ha="center", va="center", color=MUTED)
     return figure
 
 
@@ -274,14 +269,8 @@ def _by_method(table: pd.DataFrame, along: str) -> list[tuple[str, pd.DataFrame]
     return sorted(groups, key=lambda group: not is_control(group[0]))
 
 
-def _order(column: pd.Series) -> list[str]:
-    return [str(value) for value in dict.fromkeys(column)]
-
-
 def _check(table: pd.DataFrame, columns: Sequence[str]) -> None:
-    missing = [column for column in columns if column not in table.columns]
-    if missing:
-        raise ValueError(f"table has no column {', '.join(missing)}; needed: {', '.join(columns)}")
+    check_columns(table, columns)
     if (
         table.empty
         or not np.isfinite(table.select_dtypes("number").to_numpy(dtype=float, na_value=np.nan)).any()

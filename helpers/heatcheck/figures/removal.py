@@ -11,6 +11,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
+from heatcheck.figures.common import check_columns, notice
 from heatcheck.figures.images import show, show_heatmap
 from heatcheck.figures.style import ACCENT, INK, MUTED, PAGE, look, size, styled
 
@@ -66,7 +67,7 @@ def removal_figure(
         ValueError: Numbers of images differ.
     """
     if not removals:
-        return _notice("neither this method nor its variant was run")
+        return notice("neither this method nor its variant was run")
     counts = {len(images), len(probabilities), len(titles), *(len(one.seen) for one in removals.values())}
     if len(counts) != 1:
         raise ValueError(f"images, probabilities, titles and removals differ in number: {sorted(counts)}")
@@ -102,11 +103,9 @@ def mask_paths_figure(paths: pd.DataFrame) -> Figure:
     Raises:
         ValueError: A column is missing.
     """
-    missing = [column for column in _PATHS if column not in paths.columns]
-    if missing:
-        raise ValueError(f"table has no column {', '.join(missing)}; needed: {', '.join(_PATHS)}")
+    check_columns(paths, _PATHS)
     if paths.empty:
-        return _notice("no mask was searched in this run")
+        return notice("no mask was searched in this run")
     figure = Figure(figsize=size(PAGE, 2.7), layout="constrained")
     left, right = figure.subplots(1, 2)
     handles, used = [], set()
@@ -129,12 +128,6 @@ def mask_paths_figure(paths: pd.DataFrame) -> Figure:
     for axis in (left, right):
         _by_iteration(axis, sorted(set(paths["iteration"])))
     figure.legend(handles=handles, loc="outside lower center", ncols=min(4, len(handles)))
-    return figure
-
-
-def _notice(text: str) -> Figure:
-    figure = Figure(figsize=size(PAGE, 0.8))
-    figure.text(0.5, 0.5, text, ha="center", va="center", color=MUTED)
     return figure
 
 

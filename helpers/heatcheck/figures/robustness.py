@@ -1,6 +1,6 @@
 """Figures of the robustness experiment: each method against its generative variant, sweep by sweep."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from heatcheck.figures.common import check_columns
 from heatcheck.figures.style import INK, MUTED, PAGE, look, size, styled
 
 __all__ = ["measures_figure", "robustness_figure", "spread_figure"]
@@ -67,18 +68,12 @@ def measures_figure(table: pd.DataFrame) -> Figure:
     Raises:
         ValueError: A column is missing or the table is empty.
     """
-    _check(table, (*_COLUMNS, "measure"))
-    measures = [str(measure) for measure in dict.fromkeys(table["measure"])]
-    rows = [_chosen(table, "measure", measure) for measure in measures]
-    figure = Figure(figsize=size(PAGE, _height(rows[0])), layout="constrained")
-    axes = figure.subplots(1, len(measures), sharey=True, squeeze=False)[0]
-    _rows_down(axes[0], rows[0])
-    for axis, measure, panel in zip(axes, measures, rows, strict=True):
-        _dumbbells(axis, panel)
+
+    def finish(axis: Axes, measure: str) -> None:
         axis.set_title(_PANELS.get(measure, measure))
         axis.set_xlabel("higher is more robust →")
-    _legend(figure, rows[0])
-    return figure
+
+    return _panels(table, "measure", finish)
 
 
 @styled
@@ -94,18 +89,27 @@ def spread_figure(table: pd.DataFrame) -> Figure:
     Raises:
         ValueError: A column is missing or the table is empty.
     """
-    _check(table, (*_COLUMNS, "metric"))
-    metrics = [str(metric) for metric in dict.fromkeys(table["metric"])]
-    rows = [_chosen(table, "metric", metric) for metric in metrics]
-    figure = Figure(figsize=size(PAGE, _height(rows[0])), layout="constrained")
-    axes = figure.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
-    _rows_down(axes[0], rows[0])
-    for axis, metric, panel in zip(axes, metrics, rows, strict=True):
-        _dumbbells(axis, panel)
+
+    def finish(axis: Axes, metric: str) -> None:
         axis.set_title(f"Spread of the {_METRICS.get(metric, metric)}")
         axis.set_xlabel("← lower is more robust")
         axis.set_xlim(left=0)
         axis.xaxis.set_major_locator(MaxNLocator(5))
+
+    return _panels(table, "metric", finish)
+
+
+def _panels(table: pd.DataFrame, column: str, finish: Callable[[Axes, str], None]) -> Figure:
+    """A panel for each value of ``column``, a row per sweep in each; ``finish`` writes its title and axis."""
+    _check(table, (*_COLUMNS, column))
+    names = [str(name) for name in dict.fromkeys(table[column])]
+    rows = [_chosen(table, column, name) for name in names]
+    figure = Figure(figsize=size(PAGE, _height(rows[0])), layout="constrained")
+    axes = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    _rows_down(axes[0], rows[0])
+    for axis, name, panel in zip(axes, names, rows, strict=True):
+        _dumbbells(axis, panel)
+        finish(axis, name)
     _legend(figure, rows[0])
     return figure
 
@@ -204,8 +208,6 @@ def _chosen(table: pd.DataFrame, column: str, value: str) -> pd.DataFrame:
 
 
 def _check(table: pd.DataFrame, columns: Sequence[str]) -> None:
-    missing = [column for column in columns if column not in table.columns]
-    if missing:
-        raise ValueError(f"table has no column {', '.join(missing)}; needed: {', '.join(columns)}")
+    check_columns(table, columns)
     if table.empty:
         raise ValueError("table is empty; nothing to draw")

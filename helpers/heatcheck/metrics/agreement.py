@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from heatcheck.metrics.resampling import resampled_means
+from heatcheck.metrics.resampling import defined_means, quantiles, resampled_means
 
 Array = NDArray[np.float64]
 
@@ -64,7 +64,7 @@ def protocol_agreement(
     """
     if first.shape != second.shape or first.ndim != 2 or first.shape[1] < 2:
         raise ValueError(f"need two tables (N, M) with M >= 2, got {first.shape} and {second.shape}")
-    means = [_column_means(table) for table in (first, second)]
+    means = [defined_means(table) for table in (first, second)]
     # A method without any score under one protocol has no rank under it.
     known = ~np.isnan(means[0]) & ~np.isnan(means[1])
     draws = [
@@ -72,7 +72,8 @@ def protocol_agreement(
     ]
     samples = _correlations(*draws)
     rho, tau = rank_correlations(*means)
-    ends = [_interval(samples[:, column], level) for column in (0, 1)]
+    low, high = quantiles(samples, level)
+    ends = [(float(low[column]), float(high[column])) for column in (0, 1)]
     return RankAgreement(rho, *ends[0], tau, *ends[1], int(known.sum()))
 
 
@@ -110,19 +111,3 @@ def _cosines(first: Array, second: Array) -> Array:
     products = (first * second).sum(1)
     cosines: Array = np.divide(products, norms, out=np.full(len(first), np.nan), where=norms > 0)
     return cosines
-
-
-def _column_means(values: Array) -> Array:
-    defined = ~np.isnan(values)
-    count = defined.sum(0)
-    total = np.where(defined, values, 0).sum(0)
-    means: Array = np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0)
-    return means
-
-
-def _interval(samples: Array, level: float) -> tuple[float, float]:
-    used = samples[~np.isnan(samples)]
-    if not len(used):
-        return float("nan"), float("nan")
-    low, high = np.quantile(used, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)

@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 Array = NDArray[np.float64]
 # Resamples times images held at once.
@@ -17,14 +16,6 @@ class Intervals(NamedTuple):
     mean: Array
     low: Array
     high: Array
-
-
-class Agreement(NamedTuple):
-    """Kendall's tau-b between two rankings of methods, with its bootstrap interval over images."""
-
-    tau: float
-    low: float
-    high: float
 
 
 def resampled_means(values: Array, *, n_resamples: int = 2000, seed: int = 0) -> Array:
@@ -67,12 +58,8 @@ def mean_intervals(
         n_resamples: Number of bootstrap samples.
         seed: Seed of the draws.
     """
-    defined = ~np.isnan(values)
-    counts = defined.sum(0)
-    mean = np.divide(
-        np.where(defined, values, 0).sum(0), counts, out=np.full(counts.shape, np.nan), where=counts > 0
-    )
-    low, high = _quantiles(resampled_means(values, n_resamples=n_resamples, seed=seed), level)
+    mean = defined_means(values)
+    low, high = quantiles(resampled_means(values, n_resamples=n_resamples, seed=seed), level)
     return Intervals(mean, low, high)
 
 
@@ -90,7 +77,7 @@ def stratified_intervals(
     """
     labels = np.unique(strata)
     parts = [values[strata == label] for label in labels]
-    means = np.stack([mean_intervals(part, n_resamples=1).mean for part in parts])  # (L, P)
+    means = np.stack([defined_means(part) for part in parts])  # (L, P)
     # A seed of its own for each stratum: they are drawn independently.
     draws = np.stack(
         [
@@ -98,12 +85,12 @@ def stratified_intervals(
             for index, part in enumerate(parts)
         ]
     )  # (L, R, P)
-    low, high = _quantiles(_mean_over_strata(draws), level)
-    return Intervals(_mean_over_strata(means), low, high)
+    low, high = quantiles(defined_means(draws), level)
+    return Intervals(defined_means(means), low, high)
 
 
-def _mean_over_strata(values: Array) -> Array:
-    """Mean along the first axis; NaN does not count."""
+def defined_means(values: Array) -> Array:
+    """Means ``(...)`` of ``values`` ``(N, ...)`` along the first axis; NaN does not count."""
     defined = ~np.isnan(values)
     count = defined.sum(0)
     total = np.where(defined, values, 0).sum(0)
@@ -111,36 +98,12 @@ def _mean_over_strata(values: Array) -> Array:
     return means
 
 
-def rank_agreement(
-    first: Array, second: Array, *, level: float = 0.95, n_resamples: int = 1000, seed: int = 0
-) -> Agreement:
-    """Kendall's tau-b between the rankings of ``M`` methods by the means of two scores.
-
-    Args:
-        first: ``(N, M)`` scores of the same images and methods as ``second``; NaN does not count.
-        second: ``(N, M)``; turn the sign of a score so that both are better in the same direction.
-        level: Coverage of the interval over images.
-        n_resamples: Number of bootstrap samples.
-        seed: Seed of the draws.
+def quantiles(samples: Array, level: float) -> tuple[Array, Array]:
+    """Ends ``(P,)`` of the central interval of each column of ``samples`` ``(R, P)``; NaN does not count.
 
     Raises:
-        ValueError: Shapes differ, or there are fewer than two methods.
+        ValueError: ``level`` is not in (0, 1).
     """
-    if first.shape != second.shape or first.shape[1] < 2:
-        raise ValueError(f"need two tables (N, M) with M >= 2, got {first.shape} and {second.shape}")
-    left = resampled_means(first, n_resamples=n_resamples, seed=seed)
-    right = resampled_means(second, n_resamples=n_resamples, seed=seed)
-    taus = np.array([_tau(a, b) for a, b in zip(left, right, strict=True)])[:, None]
-    low, high = _quantiles(taus, level)
-    return Agreement(_tau(np.nanmean(first, 0), np.nanmean(second, 0)), float(low[0]), float(high[0]))
-
-
-def _tau(first: Array, second: Array) -> float:
-    defined = ~(np.isnan(first) | np.isnan(second))
-    return float(stats.kendalltau(first[defined], second[defined]).statistic)
-
-
-def _quantiles(samples: Array, level: float) -> tuple[Array, Array]:
     if not 0 < level < 1:
         raise ValueError(f"level must lie in (0, 1), got {level}")
     empty = np.isnan(samples).all(0)

@@ -7,7 +7,6 @@ this module registers every operator of the package.
 from collections.abc import Sequence
 
 import torch
-import torch.nn.functional as F
 from scipy import ndimage
 from torch import Tensor
 
@@ -20,6 +19,7 @@ from heatcheck.removal.registry import Substrate as Substrate
 from heatcheck.removal.registry import add_fill as add_fill
 from heatcheck.removal.registry import get_fill as get_fill
 from heatcheck.removal.registry import register_fill as register_fill
+from heatcheck.removal.separable import blurred_along
 from heatcheck.runtime.seeds import CounterGenerator
 
 # Modules whose import registers fills of their own.
@@ -93,13 +93,7 @@ def blur(images: Tensor, keep_mask: Tensor, *, size: int = 11, sigma: float = 5.
     Raises:
         ValueError: The kernel's side is even or its width not positive.
     """
-    line = gaussian_line(size, sigma).to(device=images.device, dtype=wide(images))
-    channels = images.shape[1]
-    # The kernel is an outer product, so two one-dimensional passes do the work of size * size taps.
-    across = line.view(1, 1, 1, -1).expand(channels, 1, 1, -1)
-    down = line.view(1, 1, -1, 1).expand(channels, 1, -1, 1)
-    blurred = F.conv2d(images.to(line.dtype), across, padding=(0, size // 2), groups=channels)
-    return F.conv2d(blurred, down, padding=(size // 2, 0), groups=channels).to(images.dtype)
+    return blurred_along(images, gaussian_line(size, sigma))
 
 
 def gaussian_line(size: int = 11, sigma: float = 5.0) -> Tensor:

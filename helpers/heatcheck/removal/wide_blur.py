@@ -1,11 +1,10 @@
 """The wide blur of the single-deletion benchmark: a patch is replaced by its surroundings' color."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from heatcheck.removal.color import wide
 from heatcheck.removal.registry import register_fill
+from heatcheck.removal.separable import blurred_along
 
 
 @register_fill("wide-blur", uses_mask=False)
@@ -21,12 +20,7 @@ def wide_blur(images: Tensor, keep_mask: Tensor, *, size: int = 51, spread: floa
     Raises:
         ValueError: The side is even or the width not positive.
     """
-    line = wide_profile(size, spread).to(device=images.device, dtype=wide(images))
-    channels = images.shape[1]
-    across = line.view(1, 1, 1, -1).expand(channels, 1, 1, -1)
-    down = line.view(1, 1, -1, 1).expand(channels, 1, -1, 1)
-    blurred = F.conv2d(images.to(line.dtype), across, padding=(0, size // 2), groups=channels)
-    return F.conv2d(blurred, down, padding=(size // 2, 0), groups=channels).to(images.dtype)
+    return blurred_along(images, wide_profile(size, spread))
 
 
 def wide_profile(size: int = 51, spread: float = 41.0) -> Tensor:

@@ -63,6 +63,11 @@ def plugin_module(path: str | Path) -> str:
     return f"heatcheck_plugin_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
 
 
+def plugins_in_force() -> list[str]:
+    """What a result's key must hold: hashes of the files loaded so far, and packages with their versions."""
+    return [*sorted(_LOADED.values()), *entry_point_packages()]
+
+
 def entry_point_packages() -> list[str]:
     """Installed packages with entry points of ours, ``name==version``, sorted."""
     points = [point for group in GROUPS for point in importlib.metadata.entry_points(group=group)]

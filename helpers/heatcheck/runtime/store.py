@@ -2,12 +2,13 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+
+from heatcheck.runtime.files import write_whole
 
 FORMAT = 1
 Cell = Mapping[str, Any]
@@ -39,7 +40,7 @@ class ResultsStore:
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             if not marker.exists():
-                _write(marker, json.dumps({"format": FORMAT}).encode())
+                write_whole(marker, json.dumps({"format": FORMAT}).encode())
             found = json.loads(marker.read_text(encoding="utf-8"))["format"]
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise StoreError(
@@ -73,8 +74,8 @@ class ResultsStore:
         """Keep ``table`` as the result of ``cell``; a reader sees all of it or nothing."""
         path = self.path(cell)
         try:
-            _write(path.with_suffix(".json"), _canonical(cell).encode())
-            _write(path, table.to_parquet(index=False))
+            write_whole(path.with_suffix(".json"), _canonical(cell).encode())
+            write_whole(path, table.to_parquet(index=False))
         except OSError as error:
             raise StoreError(f"cannot write {path}: {error}; name a folder you may write") from error
 
@@ -86,13 +87,3 @@ def cell_key(cell: Cell) -> str:
 
 def _canonical(cell: Cell) -> str:
     return json.dumps(cell, sort_keys=True, allow_nan=False, ensure_ascii=False, indent=1)
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write beside the file, then rename: no reader ever sees half a file."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        scratch.write_bytes(content)
-        scratch.replace(path)
-    finally:
-        scratch.unlink(missing_ok=True)

@@ -1,14 +1,20 @@
 """Control experiments: one thing is exchanged, and nothing else."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
+from scipy import stats
+from tests.benchmarks.clevr_xai.conftest import answered
 
 from heatcheck.benchmarks import clevr_xai, clevr_xai_comparisons
 from heatcheck.benchmarks.clevr_xai_controls import EXPERIMENTS, Exchange, compare_maps, exchanges, randomized
-from heatcheck.benchmarks.clevr_xai_questions import MaskSource, Sample, explain, open_questions
+from heatcheck.benchmarks.clevr_xai_questions import SOURCES, MaskSource, Sample, explain, open_questions
 from heatcheck.benchmarks.clevr_xai_scores import MASS, RANK
 from heatcheck.data.clevr.vocabulary import ANSWERS
+from heatcheck.metrics.mass_rank import relevance_mass, relevance_rank
+from heatcheck.metrics.pooling import pool
 from heatcheck.models.catalog import get_classifier
 
 CPU = torch.device("cpu")
@@ -123,3 +129,45 @@ def test_a_question_with_nothing_to_exchange_is_left_out(tiny: None) -> None:
     questions = alone.load()
     own = explain(questions, get_classifier("tiny"), torch.tensor(TARGETS[:1]), CPU)
     assert torch.equal(own.forward_args[1], questions.lengths)
+
+
+def test_exchanged_maps_are_what_is_scored_and_compared(tiny: None) -> None:
+    questions, generator = SAMPLE.load(), torch.Generator().manual_seed(0)
+    own, other = torch.rand((2, 4, 3, 64, 64), generator=generator)
+    other = 2 * other
+    table = compare_maps(own, other, questions, ["single"], pooling="max-norm")
+    found = {
+        metric: table.loc[table["metric"] == metric, "max-norm"].to_numpy(dtype=float)
+        for metric in (MASS, RANK, "spearman", "pearson", "difference")
+    }
+    left, right = (pool(maps, "max-norm") for maps in (own, other))
+    masks = questions.masks["single"]
+    assert np.allclose(found[MASS], relevance_mass(right, masks).values)
+    assert np.allclose(found[RANK], relevance_rank(right, masks).values)
+    pairs = [
+        (a.flatten().double().numpy(), b.flatten().double().numpy()) for a, b in zip(left, right, strict=True)
+    ]
+    assert np.allclose(found["spearman"], [stats.spearmanr(*pair).statistic for pair in pairs])
+    assert np.allclose(found["pearson"], [np.corrcoef(*pair)[0, 1] for pair in pairs])
+    apart = (own - other).abs().amax((1, 2, 3)) / own.abs().amax((1, 2, 3))
+    assert np.allclose(found["difference"], apart)
+
+
+def test_another_question_about_the_same_object_is_no_exchange(
+    tiny: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = answered("simple")
+
+    def sample(name: str, twins: int, rows: tuple[int, ...]) -> Sample:
+        same = [dataclasses.replace(plain.questions[0], index=number) for number in range(twins)]
+        world = plain._replace(questions=(*same, *plain.questions[twins:]))
+        monkeypatch.setitem(SOURCES, name, lambda kind: world)
+        return SAMPLE._replace(data=name, rows=rows)
+
+    def others(some: Sample, seed: int) -> Exchange:
+        every = exchanges(some, TARGETS[: len(some.rows)], get_classifier("tiny"), CPU, seed=seed)
+        return next(one for one in every if one.experiment == "other question")
+
+    two = sample("two twins", 2, (0,))
+    assert {others(two, seed).explained.data.ids for seed in range(4)} == {("tiny/simple/2",)}
+    assert others(sample("three twins", 3, (0, 3)), 0).kept == (1,)

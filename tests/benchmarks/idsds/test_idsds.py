@@ -10,7 +10,7 @@ from scipy import stats
 from torch import Tensor
 
 from heatcheck.attribution.registry import attribute
-from heatcheck.benchmarks import clevr_xai_passes, heatmaps, idsds, idsds_maps, idsds_settings, patch_table
+from heatcheck.benchmarks import heatmaps, idsds, idsds_maps, idsds_settings, patch_table, shared_passes
 from heatcheck.benchmarks.idsds import Results, Subject, SumsKey
 from heatcheck.benchmarks.idsds_methods import method_request
 from heatcheck.benchmarks.idsds_scores import single_score
@@ -33,7 +33,7 @@ def calls() -> Iterator[list[str]]:
 
     with (
         mock.patch.object(patch_table, "patch_responses", note("deletions", patch_responses)),
-        mock.patch.object(idsds_maps, "pass_heatmaps", note("maps", clevr_xai_passes.pass_heatmaps)),
+        mock.patch.object(idsds_maps, "pass_heatmaps", note("maps", shared_passes.pass_heatmaps)),
     ):
         yield made
 

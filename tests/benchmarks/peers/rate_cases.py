@@ -10,8 +10,8 @@ from tests.benchmarks.peers.measure import extra_memory
 from torch import Tensor
 
 from heatcheck.attribution.catalog import load_catalog
-from heatcheck.benchmarks.clevr_xai_passes import pass_heatmaps, plan_passes
 from heatcheck.benchmarks.heatmaps import Explained, MethodRequest
+from heatcheck.benchmarks.shared_passes import pass_heatmaps, plan_passes
 from heatcheck.data.batch import LabelledImages
 from heatcheck.data.clevr.vocabulary import ANSWERS
 from heatcheck.data.raycaster import render

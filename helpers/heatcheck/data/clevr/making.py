@@ -20,11 +20,11 @@ from heatcheck.data.clevr.making_parts import (
     questions_part,
     read_lines,
     scenes_part,
-    write_whole,
 )
 from heatcheck.data.clevr.release import SCENES, open_release, questions_file
 from heatcheck.data.clevr.templates import COMPLEX_TEMPLATES
 from heatcheck.data.shader import default_shader, shader_hash
+from heatcheck.runtime.files import write_whole
 from heatcheck.runtime.fingerprint import code_fingerprint
 from heatcheck.runtime.grid import usable_cores
 from heatcheck.runtime.progress import progress

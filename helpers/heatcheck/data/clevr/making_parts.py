@@ -4,7 +4,6 @@ Each part is a function of the recipe and its number alone, and is written as a 
 """
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
@@ -24,6 +23,7 @@ from heatcheck.data.geometry import camera_frame, visible
 from heatcheck.data.raycaster import render
 from heatcheck.data.scene_graph import scene_graph
 from heatcheck.data.scenes import VIEW, bodies, sample_scene
+from heatcheck.runtime.files import write_whole
 from heatcheck.runtime.seeds import CounterGenerator
 
 KINDS: tuple[Kind, ...] = ("simple", "complex")
@@ -105,16 +105,6 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8") as file:
         for line in file:
             yield json.loads(line)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file such that it is never there in part."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        scratch.write_bytes(content)
-        scratch.replace(path)
-    finally:
-        scratch.unlink(missing_ok=True)
 
 
 def mask_colors(seed: int, index: int, n_objects: int) -> NDArray[np.uint8]:

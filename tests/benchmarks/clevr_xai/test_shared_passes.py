@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from heatcheck.attribution.registry import attribute
-from heatcheck.benchmarks.clevr_xai_passes import pass_heatmaps, pass_of, plan_passes
 from heatcheck.benchmarks.clevr_xai_questions import MaskSource, explain, open_questions
 from heatcheck.benchmarks.heatmaps import Explained, MethodRequest
+from heatcheck.benchmarks.shared_passes import pass_heatmaps, pass_of, plan_passes
 from heatcheck.models.catalog import get_classifier
 from heatcheck.runtime.seeds import CounterGenerator
 

@@ -1,7 +1,7 @@
 """Heatmaps of several methods from one computation, where one is the others' half of the way.
 
 The squared gradient is the gradient squared, and three smoothing methods are three statistics of one set of
-noisy gradients; each such pass is computed once per question and serves all of its members.
+noisy gradients; each such pass is computed once per image and serves all of its members.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,0 +1,31 @@
+"""What figures of several chapters share."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from heatcheck.figures.style import MUTED, PAGE, size
+
+
+def notice(text: str) -> Figure:
+    """A strip that says why there is nothing to draw."""
+    figure = Figure(figsize=size(PAGE, 0.8))
+    figure.text(0.5, 0.5, text, ha="center", va="center", color=MUTED)
+    return figure
+
+
+def order(column: pd.Series) -> list[str]:
+    """Different values of ``column`` as text, in the order in which they come."""
+    return [str(value) for value in dict.fromkeys(column)]
+
+
+def check_columns(table: pd.DataFrame, columns: Sequence[str]) -> None:
+    """Refuse a table that lacks one of ``columns``.
+
+    Raises:
+        ValueError: It does; the message names those that are missing.
+    """
+    missing = [column for column in columns if column not in table.columns]
+    if missing:
+        raise ValueError(f"table has no column {', '.join(missing)}; needed: {', '.join(columns)}")
