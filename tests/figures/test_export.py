@@ -58,6 +58,12 @@ def test_a_table_shows_the_chosen_columns_under_their_headings(tmp_path: Path) -
     assert csv.read_text() == "Score,Name\n0.123,grad_cam & co\n,[rise]\n"
 
 
+def test_a_number_that_rounds_to_zero_has_no_sign(tmp_path: Path) -> None:
+    table = pd.DataFrame({"difference": [-0.0004, 0.0004, -0.0006]})
+    csv, _ = export_table(table, tmp_path / "table", caption="Small.", label="tab:small")
+    assert csv.read_text().split() == ["difference", "0.000", "0.000", "-0.001"]
+
+
 def test_a_table_without_rows_says_so_in_one(tmp_path: Path) -> None:
     csv, _ = export_table(TABLE.head(0), tmp_path / "table", caption="Nothing.", label="tab:none")
     assert csv.read_text() == "method,score,n,control\nnone,,,\n"

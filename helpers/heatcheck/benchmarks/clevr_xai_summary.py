@@ -143,7 +143,7 @@ def control_text(table: pd.DataFrame, measure: str, methods: Sequence[str]) -> p
 def interval_texts(table: pd.DataFrame) -> list[str]:
     """Text ``mean [low, high]`` of each row with two decimals; empty where undefined."""
     return [
-        "" if np.isnan(mean) else f"{mean:.2f} [{low:.2f}, {high:.2f}]"
+        "" if np.isnan(mean) else f"{mean:z.2f} [{low:z.2f}, {high:z.2f}]"
         for mean, low, high in table[["mean", "low", "high"]].astype(float).itertuples(index=False)
     ]
 

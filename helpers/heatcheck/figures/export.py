@@ -154,7 +154,7 @@ def _cell(value: object, digits: int) -> str:
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     if isinstance(value, float | np.floating):
-        return "" if np.isnan(value) else f"{value:.{digits}f}"
+        return "" if np.isnan(value) else f"{value:z.{digits}f}"
     return str(value)
 
 
