@@ -26,10 +26,14 @@ def random(
     forward_args: tuple[Tensor, ...] = (),
     generator: CounterGenerator | None = None,
     per_channel: bool = False,
+    draw: Annotated[int, pydantic.Field(ge=0)] = 0,
 ) -> Tensor:
-    """Independent uniform numbers in [0, 1), ``(N, 1, H, W)``; with ``per_channel`` ``(N, C, H, W)``."""
+    """Independent uniform numbers in [0, 1), ``(N, 1, H, W)``; with ``per_channel`` ``(N, C, H, W)``.
+
+    Each ``draw`` has numbers of its own, for a control that changes whenever its images are read.
+    """
     generator = generator or CounterGenerator.for_images(images)
-    return generator.uniform(0, images if per_channel else images[:, :1])
+    return generator.uniform(draw, images if per_channel else images[:, :1])
 
 
 @register("random-blocks", family="control")
@@ -50,7 +54,13 @@ def random_blocks(
     return blocks[:, :, :height, :width].contiguous()
 
 
-@register("sobel", family="control", cites="sobel1968isotropic")
+@register(
+    "sobel",
+    family="control",
+    cites="sobel1968isotropic",
+    variants={"sobel-release": {"channels": "release"}},
+    variant_cites={"sobel-release": "hooker2019benchmark"},
+)
 def sobel(
     model: nn.Module,
     images: Tensor,

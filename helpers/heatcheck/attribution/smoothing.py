@@ -106,19 +106,43 @@ def noise_deviation(images: Tensor, noise: Noise) -> Tensor:
     return sigma
 
 
+class Running(NamedTuple):
+    """Statistics while the maps come in: their mean, and the sum of their squared deviations from it."""
+
+    mean: Tensor
+    deviations: Tensor
+
+
+def add_maps(running: Running, maps: Tensor, n_before: int, rows: slice = slice(None)) -> None:
+    """Count the images' next maps in, into ``running`` itself (Welford 1962).
+
+    Args:
+        running: Statistics so far, ``(N, C, H, W)``; zeros before the first maps.
+        maps: One further map for each of the images at ``rows``.
+        n_before: Maps of these images that were counted already.
+        rows: Images the maps belong to.
+    """
+    change = maps - running.mean[rows]
+    running.mean[rows].add_(change, alpha=1 / (n_before + 1))
+    # A square times a positive number: rounding cannot make the sum negative.
+    running.deviations[rows].addcmul_(change, change, value=n_before / (n_before + 1))
+
+
+def smoothed(running: Running, n_samples: int) -> Smoothed:
+    """The three statistics of ``n_samples`` maps per image."""
+    variance = running.deviations / n_samples
+    return Smoothed(running.mean, variance + running.mean.square(), variance)
+
+
 def _statistics(samples: Iterable[tuple[Piece, Tensor]], images: Tensor) -> Smoothed:
-    mean = deviations = torch.zeros_like(wide(images))
+    running = Running(*(torch.zeros_like(wide(images)) for _ in range(2)))
     n_samples = 1
     for piece, maps in samples:
         if piece.step == 0 and piece.rows.start == 0:
-            mean, deviations = (maps.new_zeros(len(images), *maps.shape[1:]) for _ in range(2))
-        change = maps - mean[piece.rows]
-        mean[piece.rows].add_(change, alpha=1 / (piece.step + 1))
-        # A square times a positive number: rounding cannot make the sum negative.
-        deviations[piece.rows].addcmul_(change, change, value=piece.step / (piece.step + 1))
+            running = Running(*(maps.new_zeros(len(images), *maps.shape[1:]) for _ in range(2)))
+        add_maps(running, maps, piece.step, piece.rows)
         n_samples = piece.step + 1
-    variance = deviations / n_samples
-    return Smoothed(mean, variance + mean.square(), variance)
+    return smoothed(running, n_samples)
 
 
 @register("smoothgrad", family="smoothing", cites="smilkov2017smoothgrad")
