@@ -5,20 +5,28 @@ from pathlib import Path
 import pytest
 
 from heatcheck.data.catalog import (
+    BIRDSNAP_ROOT,
+    CIFAR10_ROOT,
     CLEVR_ROOT,
     CLEVR_XAI_ROOT,
+    FOOD101_ROOT,
     IMAGENET_ROOT,
     PLACES365_ROOT,
     archive_root,
     describe,
 )
+from heatcheck.data.retraining_sets import RETRAINING_SETS
 
 ARCHIVES = {
     "imagenet": IMAGENET_ROOT,
     "places365": PLACES365_ROOT,
     "clevr-xai": CLEVR_XAI_ROOT,
     "clevr": CLEVR_ROOT,
+    "food101": FOOD101_ROOT,
+    "birdsnap": BIRDSNAP_ROOT,
+    "cifar10": CIFAR10_ROOT,
 }
+HERE = ("metal-color", "clevr-embedded", "photographs", "color-material", "shape-material-size", "digits")
 
 
 @pytest.fixture(autouse=True)
@@ -29,11 +37,9 @@ def no_archives(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_names_are_different_and_the_embedded_sets_are_present() -> None:
     listed = {item.name: item for item in describe()}
-    assert list(listed) == ["metal-color", "clevr-embedded", "photographs", *ARCHIVES]
-    assert listed["metal-color"].present
-    assert listed["clevr-embedded"].present
+    assert list(listed) == [*HERE, *ARCHIVES]
+    assert all(listed[name].present for name in HERE)
     assert listed["clevr-embedded"].n == 256
-    assert listed["photographs"].present
     assert listed["photographs"].n == 6
     assert all(item.licence and item.about for item in listed.values())
 
@@ -66,3 +72,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest
 def test_a_variable_that_is_not_set_is_named() -> None:
     with pytest.raises(FileNotFoundError, match=rf"set {IMAGENET_ROOT} to the folder of the archive"):
         archive_root(IMAGENET_ROOT)
+
+
+def test_every_data_set_to_retrain_on_is_listed() -> None:
+    assert set(RETRAINING_SETS) <= {item.name for item in describe()}

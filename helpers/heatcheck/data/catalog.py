@@ -14,6 +14,9 @@ IMAGENET_BLACKLIST = "HEATCHECK_IMAGENET_BLACKLIST"
 CLEVR_XAI_ROOT = "HEATCHECK_CLEVR_XAI"
 CLEVR_XAI_IMAGES = "HEATCHECK_CLEVR_XAI_IMAGES"
 CLEVR_ROOT = "HEATCHECK_CLEVR"
+FOOD101_ROOT = "HEATCHECK_FOOD101"
+BIRDSNAP_ROOT = "HEATCHECK_BIRDSNAP"
+CIFAR10_ROOT = "HEATCHECK_CIFAR10"
 
 
 class DataSet(NamedTuple):
@@ -44,6 +47,8 @@ _IMAGENET_LAYOUT = (
     "images: ILSVRC2012_val_00000001.JPEG ... flat, or in one folder per WordNet id; in the folder itself,",
     "  in val, or where the archives of the challenge and of its Kaggle edition unpack them",
     "labels and boxes: LOC_val_solution.csv, or XML annotations in ILSVRC/Annotations/CLS-LOC/val",
+    "training images (only to retrain on): one folder per WordNet id, in train or where the archives of the",
+    "  challenge and of its Kaggle edition unpack them",
     f"blacklist (optional): {IMAGENET_BLACKLIST} names the file of 1762 numbers; without it all images count",
 )
 _PLACES365_LAYOUT = (
@@ -62,6 +67,19 @@ _CLEVR_LAYOUT = (
     "questions: questions/CLEVR_train_questions.json, and the same for val",
     "scenes: scenes/CLEVR_train_scenes.json, and the same for val",
     "images: images/train/CLEVR_train_000000.png ... and images/val, as CLEVR_v1.0.zip unpacks them",
+)
+_FOOD101_LAYOUT = (
+    "images: images/apple_pie/1005649.jpg ..., in the folder food-101 or the one around it",
+    "lists: meta/classes.txt, meta/train.txt and meta/test.txt, as food-101.tar.gz unpacks them",
+)
+_BIRDSNAP_LAYOUT = (
+    "lists: species.txt, images.txt and test_images.txt, as birdsnap.tgz (version 1.1) unpacks them",
+    "images: in download/images, where the archive's script get_birdsnap.py puts them, or in images",
+    "many links have died: what is missing is left out and counted in the facts of every run",
+)
+_CIFAR10_LAYOUT = (
+    "images: data_batch_1 to data_batch_5, test_batch and batches.meta, as cifar-10-python.tar.gz unpacks",
+    "  them; read without running what a pickle may hold",
 )
 _EMBEDDED_DETAILS = (
     "laid out as CLEVR-XAI's release; 128 x 128 images, masks of 320 x 480, questions in our own wording",
@@ -98,6 +116,22 @@ def _metal_color() -> DataSet:
         True,
         "Apache-2.0",
         "scenes of 3 to 5 objects, classified by the color of the only metal one, with masks and boxes",
+    )
+
+
+def _single_objects(name: str, about: str) -> Callable[[], DataSet]:
+    return lambda: DataSet(name, "rendered", None, "rendered at first use", True, "Apache-2.0", about)
+
+
+def _digits() -> DataSet:
+    return DataSet(
+        "digits",
+        "packaged",
+        1_797,
+        "inside the package scikit-learn",
+        True,
+        "CC BY 4.0",
+        "handwritten digits of 8 x 8 pixels, 1,400 to train on and 397 to test on",
     )
 
 
@@ -185,6 +219,39 @@ def _clevr() -> DataSet:
     )
 
 
+def _food101() -> DataSet:
+    return _archive(
+        "food101",
+        101_000,
+        FOOD101_ROOT,
+        "terms of the photographs' owners",
+        about="photographs of 101 dishes, 75,750 to train on and 25,250 to test on",
+        layout=_FOOD101_LAYOUT,
+    )
+
+
+def _birdsnap() -> DataSet:
+    return _archive(
+        "birdsnap",
+        49_829,
+        BIRDSNAP_ROOT,
+        "terms of the photographs' owners",
+        about="photographs of 500 bird species, 47,386 to train on and 2,443 to test on",
+        layout=_BIRDSNAP_LAYOUT,
+    )
+
+
+def _cifar10() -> DataSet:
+    return _archive(
+        "cifar10",
+        60_000,
+        CIFAR10_ROOT,
+        "none stated",
+        about="images of 32 x 32 pixels in ten classes, 50,000 to train on and 10,000 to test on",
+        layout=_CIFAR10_LAYOUT,
+    )
+
+
 def _archive(
     name: str, n: int, variable: str, licence: str, *, about: str, layout: tuple[str, ...]
 ) -> DataSet:
@@ -199,8 +266,18 @@ _DATA_SETS: tuple[Callable[[], DataSet], ...] = (
     _metal_color,
     _clevr_embedded,
     _photographs,
+    _single_objects(
+        "color-material", "single objects in 16 classes of color and material, with masks, to retrain on"
+    ),
+    _single_objects(
+        "shape-material-size", "single objects in 12 classes, whose outlines give the class away, with masks"
+    ),
+    _digits,
     _imagenet,
     _places365,
     _clevr_xai,
     _clevr,
+    _food101,
+    _birdsnap,
+    _cifar10,
 )

@@ -1,7 +1,8 @@
 """From a photograph to a square input, and its boxes with it.
 
-The four modes and the box mapping are those of the deletion protocol (Agarwal & Nguyen 2020; Petsiuk et al.
-2018; Dabkowski & Gal 2017): resize bilinearly with antialiasing, then crop the center.
+The four bilinear modes and the box mapping are those of the deletion protocol (Agarwal & Nguyen 2020;
+Petsiuk et al. 2018; Dabkowski & Gal 2017): resize with antialiasing, then crop the center. ``bicubic256`` is
+the first preprocessing of the retraining benchmark (Hooker et al. 2019).
 """
 
 from pathlib import Path
@@ -22,11 +23,13 @@ class Mode(NamedTuple):
     """How an image is resized before its center is cropped.
 
     ``squash`` gives up the aspect ratio; otherwise the shorter side is set. ``side`` is that length in pixels
-    for a crop of 224, and grows in proportion for other crops.
+    for a crop of 224, and grows in proportion for other crops. ``bicubic`` resizes bicubically, and rounds
+    an offset of half a pixel up instead of to the even number.
     """
 
     squash: bool
     side: int
+    bicubic: bool = False
 
 
 MODES = {
@@ -34,6 +37,7 @@ MODES = {
     "short256": Mode(squash=False, side=256),
     "squash224": Mode(squash=True, side=224),
     "short224": Mode(squash=False, side=224),
+    "bicubic256": Mode(squash=False, side=256, bicubic=True),
 }
 
 
@@ -92,10 +96,8 @@ def crop_geometry(
     long = int(side * max(original) / min(original))
     keeping = (side, long) if width <= height else (long, side)
     resized = (side, side) if rule.squash else keeping
-    # Python rounds halves to even, as torchvision's CenterCrop does.
-    return Geometry(
-        (width, height), resized, round((resized[0] - size) / 2), round((resized[1] - size) / 2), size
-    )
+    left, top = (_middle(length - size, up=rule.bicubic) for length in resized)
+    return Geometry((width, height), resized, left, top, size)
 
 
 def read_image(path: Path | str) -> Image.Image:
@@ -124,7 +126,8 @@ def crop_pixels(
     image = source.convert("RGB") if isinstance(source, Image.Image) else read_image(source)
     geometry = crop_geometry(image.size, mode, size, resize=resize)
     left, top = geometry.left, geometry.top
-    resized = image.resize(geometry.resized, Image.Resampling.BILINEAR)
+    kernel = Image.Resampling.BICUBIC if get_mode(mode).bicubic else Image.Resampling.BILINEAR
+    resized = image.resize(geometry.resized, kernel)
     return np.asarray(resized.crop((left, top, left + size, top + size)))
 
 
@@ -188,6 +191,11 @@ def map_boxes(
     mapped = project_boxes(inside, geometry)
     kept = mapped.visible > 0
     return MappedBoxes(mapped.boxes[kept], mapped.visible[kept])
+
+
+def _middle(rest: int, *, up: bool) -> int:
+    # Python rounds halves to even, as torchvision's CenterCrop does.
+    return (rest + 1) // 2 if up else round(rest / 2)
 
 
 def _areas(boxes: Tensor) -> Tensor:
