@@ -70,11 +70,33 @@ def protocol_agreement(
     draws = [
         resampled_means(table[:, known], n_resamples=n_resamples, seed=seed) for table in (first, second)
     ]
-    samples = _correlations(*draws)
-    rho, tau = rank_correlations(*means)
-    low, high = quantiles(samples, level)
+    return agreement_of_draws(means[0][known], means[1][known], *draws, level=level)
+
+
+def agreement_of_draws(
+    first: Array, second: Array, first_draws: Array, second_draws: Array, *, level: float = 0.95
+) -> RankAgreement:
+    """Agreement of two scores ``(M,)`` of methods, with intervals from their resamples ``(R, M)``.
+
+    Args:
+        first: One score of each method.
+        second: Another score of the same methods, better in the same direction.
+        first_draws: Resamples of the first score.
+        second_draws: Resamples of the second one, from the same draws row by row.
+        level: Coverage of the intervals.
+
+    Raises:
+        ValueError: The shapes do not fit.
+    """
+    alike = first.shape == second.shape == first_draws.shape[1:]
+    if first.ndim != 1 or not alike or first_draws.shape != second_draws.shape:
+        shapes = ", ".join(str(table.shape) for table in (first, second, first_draws, second_draws))
+        raise ValueError(f"need two scores (M,) and resamples (R, M) of each, got {shapes}")
+    rho, tau = rank_correlations(first, second)
+    low, high = quantiles(_correlations(first_draws, second_draws), level)
     ends = [(float(low[column]), float(high[column])) for column in (0, 1)]
-    return RankAgreement(rho, *ends[0], tau, *ends[1], int(known.sum()))
+    used = int((~np.isnan(first) & ~np.isnan(second)).sum())
+    return RankAgreement(rho, *ends[0], tau, *ends[1], used)
 
 
 def _correlations(first: Array, second: Array) -> Array:
