@@ -40,6 +40,7 @@ n_images: int = 50  # images that are counted
 seed: int = 0  # seed of everything random
 device: str = "auto"  # auto, cpu, cuda, cuda:<index>
 workers: int = 0  # processes that compute on a CPU; 0 is one per core
+on: str = "local"  # where cells are computed: local, or a Ray cluster: ray, ray://HOST:PORT
 
 # %% [markdown]
 """
@@ -78,7 +79,7 @@ heatcheck run deletion -p plugins='["my_model.py"]' -p counted_model='"my-model"
 settings = deletion.Settings(
     preset=preset, plugins=plugins, methods=methods, options=options, counted_model=model,
     n_shown=n_shown, n_images=n_images, n_heldout=n_images, seed=seed, device=device,
-    workers=workers,
+    workers=workers, on=on,
 )  # fmt: skip
 results = deletion.run(settings, ResultsStore(store))
 

@@ -83,6 +83,7 @@ n_wrong: int = 6  # wrongly answered questions to look at, of each kind
 seed: int = 0  # seed of everything random
 device: str = "auto"  # auto, cpu, cuda, cuda:<index>
 workers: int = 0  # processes that compute on a CPU; 0 is one per core
+on: str = "local"  # where cells are computed: local, or a Ray cluster: ray, ray://HOST:PORT
 memory: str | None = None  # extra memory to use, such as "512MB"
 
 # %% [markdown]

@@ -99,6 +99,7 @@ strict: bool = False  # an object is found from an overlap of more than one half
 seed: int = 0  # seed of everything random
 device: str = "auto"  # auto, cpu, cuda, cuda:<index>
 workers: int = 0  # processes that compute on a CPU; 0 is one per core
+on: str = "local"  # where cells are computed: local, or a Ray cluster: ray, ray://HOST:PORT
 memory: str | None = None  # extra memory to use, such as "512MB"
 
 # %% [markdown]

@@ -42,6 +42,14 @@ Into = Annotated[
 ]
 Store = Annotated[Path | None, typer.Option(help="Results store; .cache/store by default.", metavar="DIR")]
 Force = Annotated[bool, typer.Option("--force", help="Run also what is up to date.")]
+On = Annotated[
+    str | None,
+    typer.Option(
+        "--on",
+        help="Where cells are computed: local, ray or ray://HOST:PORT; short for -p on=...",
+        metavar="WHERE",
+    ),
+]
 Timeout = Annotated[float | None, typer.Option(help="Seconds one chapter may take.", min=1, metavar="S")]
 Plugins = Annotated[
     list[Path] | None,
@@ -65,6 +73,7 @@ def run(
     preset: Preset = presets.DEFAULT,
     into: Into = None,
     store: Store = None,
+    on: On = None,
     timeout: Timeout = None,
     force: Force = False,
     check: Annotated[
@@ -73,7 +82,8 @@ def run(
 ) -> None:
     """Execute chapters that are out of date; their pages show the parameters they ran with."""
     places = find_places(Path.cwd(), into)
-    jobs = _plan(places, chapters, parameter, preset, store)
+    assignments = [*(parameter or ()), *([] if on is None else [f"on={on}"])]
+    jobs = _plan(places, chapters, assignments, preset, store)
     if check:
         stale = [job.chapter.name for job in jobs if not job.current]
         for name in stale:

@@ -110,6 +110,7 @@ def test_a_method_s_scores_do_not_depend_on_the_other_methods(
         ({"counted": "metal"}, "unknown data set 'metal'"),
         ({"counted_model": "resnet9"}, "unknown model 'resnet9'"),
         ({"device": "cuda:77"}, "'cuda:77' is not available"),
+        ({"on": "cluster"}, "on='cluster' is no place to compute"),
     ],
 )
 def test_settings_that_cannot_run_are_refused_by_name(

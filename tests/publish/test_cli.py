@@ -38,6 +38,7 @@ REFUSED = [
     (["run", "tiny", "-p", "methods=gradient"], "no TOML value"),
     (["run", "tiny", "-p", "plugins=['gone.py']"], "gone.py is no file"),
     (["run", "tiny", "--into", ".."], "name another folder"),
+    (["run", "tiny", "--on", "ray"], "'on'"),
     (["params", "tyni"], "unknown chapter"),
     (["export", "tyni", "x"], "unknown chapter"),
     (["methods", "no-such-method"], "unknown method 'no-such-method'"),
@@ -92,6 +93,22 @@ def test_check_lists_what_is_out_of_date_and_runs_nothing(
     monkeypatch.setattr(plan, "is_current", lambda *_: True)
     assert _main("run", "--check") == 0
     assert capsys.readouterr().out == ""
+
+
+def test_where_cells_are_computed_is_a_parameter_of_the_chapter(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs: list[plan.Job] = []
+
+    def collect(planned: list[plan.Job], **_: object) -> list[Path]:
+        jobs.extend(planned)
+        return []
+
+    monkeypatch.setattr(runner, "run_jobs", collect)
+    write("1", parameters='preset: str = "quick"  # row\non: str = "local"  # where cells are computed\n')
+    assert _main("run", "tiny", "--on", "ray://head:10001") == 0
+    assert _main("run", "tiny") == 0
+    assert [job.values["on"] for job in jobs] == ["ray://head:10001", "local"]
 
 
 def test_a_failing_chapter_does_not_keep_the_other_pages_from_being_built(

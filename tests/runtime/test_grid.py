@@ -1,5 +1,6 @@
 """Cells computed in one process or several."""
 
+import importlib.util
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from heatcheck.runtime.grid import Task, fill_store
+from heatcheck.runtime.grid import Task, check_place, fill_store
 from heatcheck.runtime.store import ResultsStore
 
 
@@ -83,3 +84,24 @@ def test_a_number_of_workers_below_zero_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="0 \\(one per core\\) or more, got -1"):
         fill_store(ResultsStore(tmp_path), [], label="test", workers=-1)
     assert fill_store(ResultsStore(tmp_path), [], label="test").empty
+
+
+@pytest.mark.parametrize("on", ["cluster", "ray://", "ray://head", "ray:head:10001", "http://head:10001", ""])
+def test_a_place_to_compute_that_does_not_exist_is_refused(tmp_path: Path, on: str) -> None:
+    with pytest.raises(ValueError, match=f"on='{on}' is no place to compute; allowed: 'local'"):
+        fill_store(ResultsStore(tmp_path), [], label="test", on=on)
+
+
+@pytest.mark.parametrize("device", ["cuda:1", "mps", "tpu"])
+def test_a_cluster_takes_a_gpu_per_task_or_none(device: str) -> None:
+    with pytest.raises(ValueError, match=f"'cuda' for one GPU per task, not '{device}'"):
+        check_place("ray", device)
+    check_place("local", device)
+
+
+@pytest.mark.parametrize(("on", "missing"), [("ray", "ray"), ("ray://head:10001", "ray and grpc")])
+def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, on: str, missing: str) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=rf"needs {missing}, .* pip install 'heatcheck\[cluster\]'"):
+        check_place(on, "cpu")
+    check_place("local", "cpu")

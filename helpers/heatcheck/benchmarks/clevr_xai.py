@@ -6,7 +6,6 @@ answered correctly count, and raw maps become scores at once: no more than one s
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from functools import partial
 from typing import NamedTuple
 
 import pandas as pd
@@ -30,6 +29,7 @@ from heatcheck.benchmarks.clevr_xai_shards import Run, ask, make_shards
 from heatcheck.benchmarks.clevr_xai_variants import Grid, variants_of
 from heatcheck.benchmarks.heatmaps import MethodRequest
 from heatcheck.benchmarks.shared_passes import pass_of, plan_passes
+from heatcheck.benchmarks.shared_settings import fill_cells
 from heatcheck.data.clevr.batch import VisualQuestions
 from heatcheck.data.clevr.ground_truth import Kind
 from heatcheck.metrics.pooling import POOLINGS
@@ -37,7 +37,7 @@ from heatcheck.models.catalog import get_classifier
 from heatcheck.models.registry import Classifier
 from heatcheck.models.state_dict import load_by_name
 from heatcheck.runtime.device import choose_device
-from heatcheck.runtime.grid import Task, fill_store
+from heatcheck.runtime.grid import Task
 from heatcheck.runtime.memory import memory_budget
 from heatcheck.runtime.store import ResultsStore, cell_key
 
@@ -184,14 +184,7 @@ def _control(shards: Sequence[Shard], requests: Sequence[MethodRequest], here: R
 def _fill(tasks: Sequence[Task], label: str, here: Run) -> pd.DataFrame:
     """Tables of all tasks; a cell that is named twice is there once."""
     unique = {cell_key(task.cell): task for task in tasks}
-    on_cpu = all(context.device.type == "cpu" for context in here.contexts.values())
-    return fill_store(
-        here.store,
-        list(unique.values()),
-        label=label,
-        workers=here.settings.workers if on_cpu else 1,
-        setup=partial(check, here.settings),
-    )
+    return fill_cells(here.store, list(unique.values()), here.settings, label=label)
 
 
 def _rows(table: pd.DataFrame, request: MethodRequest) -> pd.DataFrame:

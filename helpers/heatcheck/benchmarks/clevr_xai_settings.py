@@ -58,6 +58,7 @@ class Settings(pydantic.BaseModel):
         seed: Seed of everything random.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:<index>``.
         workers: Processes that compute when the device is a CPU; 0 is one per core.
+        on: ``local``, or a Ray cluster: ``ray`` or ``ray://HOST:PORT``.
         memory: Extra memory routines may use, such as ``512MB``; None leaves it to the device.
     """
 
@@ -88,6 +89,7 @@ class Settings(pydantic.BaseModel):
     seed: int = 0
     device: str = "auto"
     workers: int = pydantic.Field(default=1, ge=0)
+    on: str = "local"
     memory: str | None = None
 
     def n_questions(self, kind: Kind) -> int:
@@ -132,7 +134,7 @@ def check(settings: Settings) -> Settings:
         raise ValueError("weights belong to one model; leave complex_model out, or ask one kind of questions")
     if settings.first == "both-branches" and settings.masks == "stored":
         raise ValueError("stored masks follow first='published'; choose masks='computed' for both branches")
-    check_machine(settings.device, settings.memory)
+    check_machine(settings.device, settings.memory, settings.on)
     return settings.model_copy(update={"methods": methods})
 
 

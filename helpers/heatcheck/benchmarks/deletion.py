@@ -23,6 +23,7 @@ from heatcheck.benchmarks.heatmaps import (
     heatmap_cells,
     prepare,
 )
+from heatcheck.benchmarks.shared_settings import fill_cells
 from heatcheck.benchmarks.sources import Images, Sizes, load_images
 from heatcheck.metrics.boxes import ALPHAS
 from heatcheck.metrics.pooling import SIGNED, pool
@@ -30,7 +31,7 @@ from heatcheck.models.catalog import get_classifier
 from heatcheck.models.registry import Classifier
 from heatcheck.runtime.device import choose_device
 from heatcheck.runtime.fingerprint import code_fingerprint
-from heatcheck.runtime.grid import Task, fill_store
+from heatcheck.runtime.grid import Task
 from heatcheck.runtime.memory import memory_budget
 from heatcheck.runtime.plugins import plugins_in_force
 from heatcheck.runtime.store import ResultsStore, cell_key
@@ -178,14 +179,8 @@ def _held_jobs(settings: Settings, heldout: Explained | None) -> list[Job]:
 
 def _fill(store: ResultsStore, jobs: Sequence[Job], settings: Settings) -> pd.DataFrame:
     """Tables of all jobs; heatmaps and scores that are in ``store`` are not computed again."""
-    on_cpu = all(job.explained.device.type == "cpu" for job in jobs)
-    table = fill_store(
-        store,
-        [_task(job, settings) for job in jobs],
-        label="heatmaps and scores" if any(job.choices for job in jobs) else "heatmaps to show",
-        workers=settings.workers if on_cpu else 1,
-        setup=partial(check, settings),
-    )
+    label = "heatmaps and scores" if any(job.choices for job in jobs) else "heatmaps to show"
+    table = fill_cells(store, [_task(job, settings) for job in jobs], settings, label=label)
     return table.assign(preset=settings.preset) if len(table) else table
 
 

@@ -10,15 +10,16 @@ import pandas as pd
 import torch
 
 from heatcheck.benchmarks.deletion import Job, Results, heatmap_cell, make_jobs, pooling_of
-from heatcheck.benchmarks.deletion_settings import MEAN_ALPHAS, Settings, check
+from heatcheck.benchmarks.deletion_settings import MEAN_ALPHAS, Settings
 from heatcheck.benchmarks.deletion_tables import MIN_IOU, is_control
 from heatcheck.benchmarks.heatmaps import Explained, cell_heatmaps
+from heatcheck.benchmarks.shared_settings import fill_cells
 from heatcheck.metrics.boxes import ALPHAS, THRESHOLDS, Region, Threshold, boxes_from_heatmaps
 from heatcheck.metrics.localization import choose_alpha, localization_error
 from heatcheck.metrics.pooling import pool, resize_heatmaps
 from heatcheck.metrics.resampling import mean_intervals
 from heatcheck.runtime.fingerprint import code_fingerprint
-from heatcheck.runtime.grid import Task, fill_store
+from heatcheck.runtime.grid import Task
 from heatcheck.runtime.store import ResultsStore, cell_key
 
 
@@ -113,13 +114,7 @@ def _errors(results: Results, explained: Explained, store: ResultsStore) -> pd.D
     """Errors of all methods, rules and thresholds on ``explained``, a row per image."""
     settings = results.settings
     jobs = make_jobs(settings, explained)
-    return fill_store(
-        store,
-        [_task(job, settings) for job in jobs],
-        label="boxes",
-        workers=settings.workers if explained.device.type == "cpu" else 1,
-        setup=partial(check, settings),
-    )
+    return fill_cells(store, [_task(job, settings) for job in jobs], settings, label="boxes")
 
 
 def _task(job: Job, settings: Settings) -> Task:

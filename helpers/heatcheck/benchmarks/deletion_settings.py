@@ -51,6 +51,7 @@ class Settings(pydantic.BaseModel):
         seed: Seed of everything random.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:<index>``.
         workers: Processes that compute when the device is a CPU; 0 is one per core.
+        on: ``local``, or a Ray cluster: ``ray`` or ``ray://HOST:PORT``.
         memory: Extra memory routines may use, such as ``512MB``; None leaves it to the device.
     """
 
@@ -84,6 +85,7 @@ class Settings(pydantic.BaseModel):
     seed: int = 0
     device: str = "auto"
     workers: int = pydantic.Field(default=1, ge=0)
+    on: str = "local"
     memory: str | None = None
 
 
@@ -105,7 +107,7 @@ def check(settings: Settings) -> Settings:
             raise ValueError(f"unknown pooling {pooling!r}; known: {SIGNED}, {', '.join(POOLINGS)}")
     for fill in (*settings.fills, settings.insertion_fill):
         check_fill(fill)
-    check_machine(settings.device, settings.memory)
+    check_machine(settings.device, settings.memory, settings.on)
     return settings.model_copy(update={"methods": methods})
 
 

@@ -7,7 +7,6 @@ of Agarwal and Nguyen (2020), paired: same images, seeds, segmentations, samples
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import pandas as pd
@@ -18,6 +17,7 @@ from heatcheck.attribution.registry import check_options, get_method
 from heatcheck.benchmarks.deletion_settings import Settings, check, default_alpha
 from heatcheck.benchmarks.heatmaps import Explained, MethodRequest, heatmap_cells, prepare
 from heatcheck.benchmarks.robustness_scores import Setting, pair_tasks, score_task
+from heatcheck.benchmarks.shared_settings import fill_cells
 from heatcheck.benchmarks.sources import Sizes, load_images
 from heatcheck.benchmarks.sweeps import (
     NOISE,
@@ -31,7 +31,7 @@ from heatcheck.benchmarks.sweeps import (
 )
 from heatcheck.models.catalog import get_classifier
 from heatcheck.runtime.device import choose_device
-from heatcheck.runtime.grid import Task, fill_store
+from heatcheck.runtime.grid import Task
 from heatcheck.runtime.memory import memory_budget
 from heatcheck.runtime.plugins import plugins_in_force
 from heatcheck.runtime.seeds import CounterGenerator, content_ids
@@ -198,13 +198,7 @@ def _settings(sweep: Sweep, images: Explained, settings: Settings, plan: Plan) -
 def _tables(store: ResultsStore, tasks: Sequence[tuple[Setting, Task]], settings: Settings) -> pd.DataFrame:
     """Tables of all tasks with what they are of in every row; a cell that settings share runs once."""
     unique = {cell_key(task.cell): task for _, task in tasks}
-    fill_store(
-        store,
-        list(unique.values()),
-        label="robustness",
-        workers=settings.workers if choose_device(settings.device).type == "cpu" else 1,
-        setup=partial(check, settings),
-    )
+    fill_cells(store, list(unique.values()), settings, label="robustness")
     labelled = [
         table.assign(
             method=one.sweep.method,

@@ -1,14 +1,44 @@
-"""What the settings of every benchmark are checked for, before anything is computed."""
+"""What settings of every benchmark are checked for before anything is computed, and where that is done."""
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Protocol
+
+import pandas as pd
 
 from heatcheck.attribution.catalog import load_catalog
 from heatcheck.attribution.registry import METHODS
 from heatcheck.models.registry import MODELS
 from heatcheck.removal.fills import FILLS, get_fill
 from heatcheck.runtime.device import choose_device
+from heatcheck.runtime.grid import Task, check_place, fill_store
 from heatcheck.runtime.memory import parse_bytes
 from heatcheck.runtime.plugins import load_entry_points, load_plugins, plugin_module
+from heatcheck.runtime.store import ResultsStore
+
+
+class Placed(Protocol):
+    """Settings of a benchmark that say where it is computed."""
+
+    @property
+    def methods(self) -> list[str]:
+        """Methods, those of plug-ins included."""
+
+    @property
+    def plugins(self) -> list[str]:
+        """Python files that register own methods or models."""
+
+    @property
+    def device(self) -> str:
+        """``auto``, ``cpu``, ``cuda`` or ``cuda:<index>``."""
+
+    @property
+    def workers(self) -> int:
+        """Processes of this machine that compute when the device is a CPU; 0 is one per core."""
+
+    @property
+    def on(self) -> str:
+        """``local``, ``ray`` or ``ray://HOST:PORT``."""
 
 
 def load_methods(methods: Sequence[str], plugins: Sequence[str]) -> list[str]:
@@ -53,12 +83,34 @@ def check_fill(name: str) -> None:
         raise ValueError(f"fill {name!r} needs {', '.join(missing)}; register it, filled in, in a plug-in")
 
 
-def check_machine(device: str, memory: str | None) -> None:
-    """Refuse a device that is not there and a memory size that is none.
+def check_machine(device: str, memory: str | None, on: str = "local") -> None:
+    """Refuse a device that is not there, a memory size that is none, and a cluster that cannot be used.
 
     Raises:
         ValueError: It is so.
+        ImportError: A cluster is asked for and Ray is not installed.
     """
-    choose_device(device)
+    check_place(on, str(choose_device(device)))
     if memory:
         parse_bytes(memory)
+
+
+def fill_cells(store: ResultsStore, tasks: Sequence[Task], settings: Placed, *, label: str) -> pd.DataFrame:
+    """Tables of all ``tasks``, computed where ``settings`` say; see ``fill_store``.
+
+    Args:
+        store: Where finished cells are found and kept.
+        tasks: In the order of the result's rows.
+        settings: Checked settings of the run.
+        label: What the progress bar calls the work.
+    """
+    device = choose_device(settings.device)
+    return fill_store(
+        store,
+        tasks,
+        label=label,
+        workers=settings.workers if device.type == "cpu" else 1,
+        setup=partial(load_methods, settings.methods, settings.plugins),
+        on=settings.on,
+        device=str(device),
+    )

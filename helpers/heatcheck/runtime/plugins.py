@@ -1,14 +1,15 @@
 """Plug-ins: Python files and installed packages that register methods, models or data of their own."""
 
+import functools
 import hashlib
 import importlib.metadata
-import importlib.util
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple
 
 GROUPS = ("heatcheck.methods", "heatcheck.models")
 Registries = Sequence[MutableMapping[str, Any]]
@@ -18,6 +19,18 @@ _LOADED_POINTS: set[tuple[str, str]] = set()
 
 class PluginError(RuntimeError):
     """A plug-in that cannot be used; the message names the file and line."""
+
+
+class Source(NamedTuple):
+    """A plug-in file as it was loaded: where it lies, and its content."""
+
+    file: Path
+    content: bytes
+
+
+# By the path as it was given, which may be relative to a folder that another machine does not have.
+_SOURCES: dict[str, Source] = {}
+_CARRIED: dict[str, Source] = {}
 
 
 def load_plugins(paths: Sequence[str | Path], registries: Registries = ()) -> None:
@@ -34,7 +47,7 @@ def load_plugins(paths: Sequence[str | Path], registries: Registries = ()) -> No
         PluginError: A file is missing, raises, or has changed since it was loaded.
     """
     for path in paths:
-        _load_file(Path(path).expanduser(), registries)
+        _load_file(path, registries)
 
 
 def load_entry_points(registries: Registries = ()) -> None:
@@ -59,7 +72,7 @@ def load_entry_points(registries: Registries = ()) -> None:
 
 def plugin_module(path: str | Path) -> str:
     """Name of the module that a plug-in file becomes; what it defines says it in ``__module__``."""
-    file = Path(path).expanduser().resolve()
+    file = _file(path)
     return f"heatcheck_plugin_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
 
 
@@ -70,8 +83,13 @@ def plugins_in_force() -> list[str]:
 
 def entry_point_packages() -> list[str]:
     """Installed packages with entry points of ours, ``name==version``, sorted."""
+    return list(_entry_point_packages())
+
+
+@functools.cache  # every cell of a run asks for them, and reading all installed packages takes a while
+def _entry_point_packages() -> tuple[str, ...]:
     points = [point for group in GROUPS for point in importlib.metadata.entry_points(group=group)]
-    return sorted({f"{point.dist.name}=={point.dist.version}" for point in points if point.dist})
+    return tuple(sorted({f"{point.dist.name}=={point.dist.version}" for point in points if point.dist}))
 
 
 def loaded_plugins() -> Mapping[Path, str]:
@@ -79,30 +97,57 @@ def loaded_plugins() -> Mapping[Path, str]:
     return dict(_LOADED)
 
 
-def _load_file(path: Path, registries: Registries) -> None:
-    if path.suffix != ".py" or not path.is_file():
-        raise PluginError(f"plug-in {str(path)!r} is no Python file; give the path of an existing .py file")
-    file, content = path.resolve(), path.read_bytes()
-    digest = hashlib.sha256(content).hexdigest()
-    if _LOADED.get(file) == digest:
-        return
-    if file in _LOADED:
+def plugin_sources() -> Mapping[str, Source]:
+    """Files loaded so far by the path they were given by, to be carried to a process that lacks them."""
+    return dict(_SOURCES)
+
+
+def carry_plugins(sources: Mapping[str, Source]) -> None:
+    """Let ``load_plugins`` take these paths from ``sources`` instead of this machine's disk.
+
+    The modules get the names they have where the files lie, so that what refers to them is understood.
+
+    Args:
+        sources: Of ``plugin_sources`` in another process.
+    """
+    _CARRIED.update(sources)
+
+
+def _file(path: str | Path) -> Path:
+    carried = _CARRIED.get(str(path))
+    return carried.file if carried else Path(path).expanduser().resolve()
+
+
+def _read(path: str | Path) -> Source:
+    file = Path(path).expanduser()
+    if str(path) in _CARRIED:
+        return _CARRIED[str(path)]
+    if file.suffix != ".py" or not file.is_file():
+        raise PluginError(f"plug-in {str(file)!r} is no Python file; give the path of an existing .py file")
+    return Source(file.resolve(), file.read_bytes())
+
+
+def _load_file(given: str | Path, registries: Registries) -> None:
+    source, path = _read(given), Path(given).expanduser()
+    digest = hashlib.sha256(source.content).hexdigest()
+    if _LOADED.get(source.file, digest) != digest:
         raise PluginError(
             f"plug-in {path} has changed since it was loaded; start a new process to load it again"
         )
-    with _all_or_nothing(registries):
-        _execute(path, plugin_module(path))
-    _LOADED[file] = digest
+    if source.file not in _LOADED:
+        with _all_or_nothing(registries):
+            _execute(source.content, path, plugin_module(given))
+        _LOADED[source.file] = digest
+    _SOURCES[str(given)] = source
 
 
-def _execute(path: Path, name: str) -> None:
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise PluginError(f"plug-in {path} cannot be imported")
-    module = importlib.util.module_from_spec(spec)
+def _execute(content: bytes, path: Path, name: str) -> None:
+    module = ModuleType(name)
+    module.__file__ = str(path)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        # The very bytes whose hash goes into every key, not what the file may hold a moment later.
+        exec(compile(content, str(path), "exec", dont_inherit=True), module.__dict__)
     except Exception as error:
         del sys.modules[name]
         raise PluginError(f"plug-in {path}, line {_line(error, path)}: {_cause(error)}") from error
