@@ -16,10 +16,16 @@ every_inpainter = pytest.mark.parametrize("name", INPAINTERS)
 CHAOTIC = {"noise", "random", "superpixel-mean"}
 # Pictures of 8 bits: a level more or less is a fortieth of these images' deviation, and it spreads.
 COARSE = {"telea", "ns"}
+# Noise on top of what an inpainter finds is left out where its promises are exact ones.
+NOISE: dict[str, dict[str, Any]] = {"road": {"noise": 0.0}}
+
+
+def noiseless(name: str) -> Fill:
+    return get_fill(name, **NOISE.get(name, {}))
 
 
 def test_the_fills_are_these() -> None:
-    inpainting = {"pushpull", "diffusion", "biharmonic", "telea", "ns", "torchscript"}
+    inpainting = {"pushpull", "diffusion", "biharmonic", "telea", "ns", "torchscript", "road"}
     painting = {"zero", "constant", "mean", "superpixel-mean", "noise", "random", "blur", "wide-blur"}
     assert set(FILLS) == inpainting | painting
     assert {name for name in FILLS if FILLS[name].uses_mask} == inpainting
@@ -63,7 +69,9 @@ def test_other_dtypes_are_kept_and_give_nearly_the_same(
     assert filled.dtype == get_fill(name)(images.to(dtype), keep.float()).dtype == dtype
     if name not in CHAOTIC:
         tolerance = 0.3 if name in COARSE else 0.03
-        torch.testing.assert_close(filled.float(), get_fill(name)(images, keep), rtol=0, atol=tolerance)
+        exact = noiseless(name)
+        filled = exact(images.to(dtype), keep)
+        torch.testing.assert_close(filled.float(), exact(images, keep), rtol=0, atol=tolerance)
 
 
 @every_fill
@@ -146,10 +154,10 @@ def test_an_inpainter_continues_a_constant_color_and_stays_between_its_surroundi
     keep = torch.rand(6, 1, *size, generator=generator) < 0.4
     keep[:, :, 0, 0] = True
     color = torch.tensor([0.3, -2.0, 1.0]).view(1, 3, 1, 1).expand(6, 3, *size)
-    torch.testing.assert_close(get_fill(name)(color, keep), color)
+    torch.testing.assert_close(noiseless(name)(color, keep), color)
     images = torch.rand(6, 3, *size, generator=generator)
     known = torch.where(keep, images, torch.nan)
-    filled = get_fill(name)(images, keep).flatten(2)
+    filled = noiseless(name)(images, keep).flatten(2)
     low, high = known.nan_to_num(9).amin((2, 3)), known.nan_to_num(-9).amax((2, 3))
     assert (filled >= low[..., None] - 1e-6).all()
     assert (filled <= high[..., None] + 1e-6).all()
@@ -158,7 +166,7 @@ def test_an_inpainter_continues_a_constant_color_and_stays_between_its_surroundi
 @every_inpainter
 def test_an_inpainter_does_not_look_into_the_hole(name: str, images: Tensor, keep: Tensor) -> None:
     changed = torch.where(keep, images, 77.0)
-    torch.testing.assert_close(get_fill(name)(changed, keep), get_fill(name)(images, keep))
+    torch.testing.assert_close(noiseless(name)(changed, keep), noiseless(name)(images, keep))
 
 
 @every_inpainter
@@ -175,7 +183,7 @@ def test_an_inpainter_prefers_near_pixels(name: str) -> None:
 
 @every_inpainter
 def test_with_nothing_known_an_inpainter_gives_the_mean_color(name: str, images: Tensor) -> None:
-    assert not get_fill(name).substrate(images).any()
+    assert not noiseless(name).substrate(images).any()
 
 
 @pytest.mark.parametrize("name", [name for name in INPAINTERS if name != "pushpull"])

@@ -14,6 +14,8 @@ import pytest
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'heatcheck[cluster]'")
 
+from tests.ray_cluster import two_machines  # noqa: E402
+
 from heatcheck.runtime import plugins, ray_grid  # noqa: E402
 from heatcheck.runtime.grid import Task, fill_store  # noqa: E402
 from heatcheck.runtime.ray_worker import WorkerError  # noqa: E402
@@ -21,26 +23,13 @@ from heatcheck.runtime.store import ResultsStore, cell_key  # noqa: E402
 
 pytestmark = pytest.mark.ray
 PATIENCE = 300.0  # seconds
-MACHINE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False}
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """A head of one core, and a machine of one core and one (pretended) GPU."""
-    from ray.cluster_utils import Cluster  # noqa: PLC0415
-
-    with pytest.MonkeyPatch.context() as patch:
-        # The file that tells other programs of this machine where their cluster is stays as it was.
-        patch.setattr("ray._private.utils.write_ray_address", lambda *_: None)
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        # A machine that is gone counts as dead after some seconds instead of half a minute.
-        health = {"health_check_period_ms": 1000, "health_check_failure_threshold": 4}
-        found = Cluster(initialize_head=True, head_node_args={**MACHINE, "_system_config": health})
-        found.add_node(**MACHINE, num_gpus=1)
-        patch.setenv("RAY_ADDRESS", found.address)
+    """Two machines, one with a (pretended) GPU."""
+    with two_machines(num_gpus=1) as found:
         yield found
-        ray.shutdown()
-        found.shutdown()
 
 
 def computing(seed: int, log: Path) -> Callable[[ResultsStore], pd.DataFrame]:

@@ -11,8 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from heatcheck.removal.conjugate import descend
 from heatcheck.removal.holes import find_holes
-from heatcheck.removal.multigrid import Levels, apply, build_levels, cycle, single_precision
+from heatcheck.removal.multigrid import apply, build_levels, cycle_proposal
 from heatcheck.removal.pushpull import pushpull
 from heatcheck.removal.registry import register_fill
 from heatcheck.runtime.memory import chunk_size, map_chunks
@@ -100,32 +101,15 @@ def solve_harmonic(known: Tensor, holes: Tensor, start: Tensor, *, tolerance: fl
     solution = torch.where(holes, start, 0)
     residual = holes * _neighbor_sum(fixed) - apply(levels[0], solution)
     limit = (tolerance * fixed.abs().amax((1, 2, 3), keepdim=True)).square()
-    return torch.where(holes, _descend(levels, solution, residual, limit), fixed)
-
-
-def _descend(levels: Levels, solution: Tensor, residual: Tensor, limit: Tensor) -> Tensor:
-    """Preconditioned conjugate gradients (Hestenes and Stiefel 1952).
-
-    The cycle only proposes directions, so single precision serves it and takes two thirds of the time.
-    """
-    rough = single_precision(levels)
-    better = cycle(rough, residual.float()).double()
-    direction, energy = better, _dot(residual, better)
-    for _ in range(_MOST_STEPS):
-        active = energy > limit
-        if not bool(active.any()):
-            return solution
-        image = apply(levels[0], direction)
-        length = torch.where(active, energy / _dot(direction, image), 0)
-        solution = solution + length * direction
-        residual = residual - length * image
-        better = cycle(rough, residual.float()).double()
-        previous, energy = energy, _dot(residual, better)
-        direction = better + torch.where(active, energy / previous, 0) * direction
-    raise RuntimeError(
-        f"harmonic inpainting has not settled after {_MOST_STEPS} steps; "
-        "give a larger tolerance, such as tolerance=1e-6"
+    found = descend(
+        lambda values: apply(levels[0], values),
+        cycle_proposal(levels),
+        solution,
+        residual,
+        limit=limit,
+        most=_MOST_STEPS,
     )
+    return torch.where(holes, found, fixed)
 
 
 def _fill_windows(images: Tensor, holes: Tensor, tolerance: float) -> Tensor:
@@ -161,7 +145,3 @@ def _neighbor_sum(values: Tensor) -> Tensor:
     around = F.pad(values, (1, 1, 1, 1))
     across = around[..., 1:-1, :-2] + around[..., 1:-1, 2:]
     return across + around[..., :-2, 1:-1] + around[..., 2:, 1:-1]
-
-
-def _dot(first: Tensor, second: Tensor) -> Tensor:
-    return (first * second).sum((2, 3), keepdim=True)

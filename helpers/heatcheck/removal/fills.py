@@ -10,7 +10,7 @@ import torch
 from scipy import ndimage
 from torch import Tensor
 
-from heatcheck.removal import diffusion, external, inpaint, segments, wide_blur
+from heatcheck.removal import diffusion, external, inpaint, road, segments, wide_blur
 from heatcheck.removal.color import Channels, from_colors, wide
 from heatcheck.removal.pushpull import pushpull as pushpull
 from heatcheck.removal.registry import FILLS as FILLS
@@ -23,7 +23,7 @@ from heatcheck.removal.separable import blurred_along
 from heatcheck.runtime.seeds import CounterGenerator
 
 # Modules whose import registers fills of their own.
-REGISTERING = (diffusion, external, inpaint, segments, wide_blur)
+REGISTERING = (diffusion, external, inpaint, road, segments, wide_blur)
 
 
 @register_fill("zero", uses_mask=False)

@@ -5,6 +5,7 @@ pixels hold them. A coarser level joins 2 x 2 cells to one and adds up the edges
 this form, so holes need no special care at any scale.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch.nn.functional as F
@@ -75,6 +76,15 @@ def cycle(levels: Levels, residual: Tensor) -> Tensor:
     fine = coarse.repeat_interleave(2, 2).repeat_interleave(2, 3)[..., : found.shape[2], : found.shape[3]]
     found = found + fine * (level.inverse > 0)
     return found + relax * (residual - apply(level, found))
+
+
+def cycle_proposal(levels: Levels) -> Callable[[Tensor], Tensor]:
+    """The cycle as a preconditioner for residuals in float64.
+
+    It only proposes directions, so single precision serves it and takes two thirds of the time.
+    """
+    rough = single_precision(levels)
+    return lambda residual: cycle(rough, residual.float()).double()
 
 
 def _level(right: Tensor, down: Tensor, held: Tensor) -> Level:

@@ -13,6 +13,7 @@ import torch
 import typer
 from tests.benchmarks.peers.captum_cases import captum_cases
 from tests.benchmarks.peers.case import Case, Row, run_case
+from tests.benchmarks.peers.estimator_cases import estimator_cases
 from tests.benchmarks.peers.fill_cases import fill_cases
 from tests.benchmarks.peers.idsds_cases import idsds_cases
 from tests.benchmarks.peers.lime_cases import lime_cases
@@ -20,6 +21,7 @@ from tests.benchmarks.peers.memory_cases import memory_rows
 from tests.benchmarks.peers.quantus_cases import quantus_cases
 from tests.benchmarks.peers.rate_cases import rate_rows
 from tests.benchmarks.peers.relation_cases import relation_cases
+from tests.benchmarks.peers.removal_cases import removal_cases, storage_table
 from tests.benchmarks.peers.report import (
     conditions,
     fill_table,
@@ -29,10 +31,11 @@ from tests.benchmarks.peers.report import (
     to_markdown,
     write_csv,
 )
+from tests.benchmarks.peers.retraining_cases import retraining_cases
 from tests.benchmarks.peers.rise_cases import rise_cases
 
 OUT = Path("_build/bench")
-TABLES = ("speed", "fills", "memory", "rates")
+TABLES = ("speed", "fills", "memory", "rates", "storage")
 log = logging.getLogger("bench")
 
 
@@ -65,6 +68,7 @@ def main(
         tables["memory"] = memory_table(memory_rows())
     if rates:
         tables["rates"] = rate_table(rate_rows())
+        tables["storage"] = storage_table()
 
     OUT.mkdir(parents=True, exist_ok=True)
     for name in TABLES:
@@ -84,10 +88,13 @@ def all_cases() -> list[Case]:
         *quantus_cases(),
         *rise_cases(),
         *captum_cases(),
+        *estimator_cases(),
         *lime_cases(),
         *fill_cases(),
         *idsds_cases(),
         *relation_cases(),
+        *retraining_cases(),
+        *removal_cases(),
     ]
 
 
