@@ -113,6 +113,18 @@ def test_a_map_does_not_depend_on_the_chunk_size(
 
 
 @pytest.mark.parametrize("name", METHODS)
+def test_a_map_does_not_depend_on_how_images_lie_in_memory(
+    name: str, net: nn.Module, make_images: MakeImages, fast_options: Options
+) -> None:
+    images = make_images(3).double()
+    expected = attribute(name, net.double(), images, targets_for(images), **fast_options(name))
+    by_pixel = images.contiguous(memory_format=torch.channels_last)
+    found = attribute(name, net, by_pixel, targets_for(images), **fast_options(name))
+    assert found.is_contiguous()
+    assert close(found, expected, 1e-9)
+
+
+@pytest.mark.parametrize("name", METHODS)
 def test_the_same_seed_repeats_exactly_and_the_order_of_images_does_not_matter(
     name: str, net: nn.Module, make_images: MakeImages, fast_options: Options
 ) -> None:

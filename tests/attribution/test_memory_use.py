@@ -93,6 +93,7 @@ def test_sliding_patch_never_builds_all_masks(make_net: MakeNet, make_images: Ma
     [
         ("integrated-gradients", {"n_steps": 8}),
         ("guided-backprop", {}),
+        ("deep-lift", {}),
         ("grad-cam", {}),
         ("lrp", {"low": -8.0, "high": 8.0}),
         ("lrp-epsilon", {}),

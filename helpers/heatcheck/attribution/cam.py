@@ -180,15 +180,23 @@ def activation_maps(query: Query, layer: str | None, weighting: Weighting, *, re
     Raises:
         ValueError: No such layer, or its output is no stack of maps.
     """
+    return layer_maps(query, layer, lambda part, module: weighting(tap_layer(part, module)), relu=relu)
+
+
+def layer_maps(
+    query: Query, layer: str | None, coarse: Callable[[Query, nn.Module], Tensor], *, relu: bool
+) -> Tensor:
+    """Maps ``(N, 1, H, W)`` upsampled from ``(n, h, w)`` ones that ``coarse`` makes of a chunk at ``layer``.
+
+    Raises:
+        ValueError: No such layer, or its output is no stack of maps.
+    """
     size = (int(query.images.shape[-2]), int(query.images.shape[-1]))
     if not len(query.images):
         return wide(query.images.new_zeros(0, 1, *size))
     module = query.model.get_submodule(find_layer(query, layer))
-
-    def run(part: Query) -> Tensor:
-        return weighting(tap_layer(part, module))[:, None]
-
-    return upsampled(in_chunks(run, query, backward_size(query)), size, relu=relu)
+    maps = in_chunks(lambda part: coarse(part, module)[:, None], query, backward_size(query))
+    return upsampled(maps, size, relu=relu)
 
 
 def upsampled(coarse: Tensor, size: tuple[int, int], *, relu: bool) -> Tensor:

@@ -9,6 +9,7 @@ from heatcheck.attribution import (
     cam,
     chefer,
     controls,
+    deep_lift,
     extremal,
     gradient,
     guided,
@@ -24,7 +25,7 @@ from heatcheck.attribution import (
 from heatcheck.attribution.registry import METHODS, Entry
 
 BUILT_IN = (
-    *(gradient, smoothing, guided, cam, smooth_cam, lrp),
+    *(gradient, deep_lift, smoothing, guided, cam, smooth_cam, lrp),
     *(perturbation, rise, lime, kernel_shap, meaningful, extremal),
     *(attention, chefer, bcos, bagnet),
     controls,

@@ -1,6 +1,5 @@
 """A model's forward pass under which the backward pass propagates relevance."""
 
-import re
 from typing import Any
 
 from torch import Tensor, nn
@@ -19,10 +18,10 @@ from heatcheck.attribution.lrp_trace import (
     mark_further,
     tensors_in,
 )
-from heatcheck.attribution.rectifiers import graph_nodes
+from heatcheck.attribution.rectifiers import graph_nodes, node_name, operation
 
-# Autograd nodes that only move values about or choose among them: their derivative moves relevance back.
-_MOVES = frozenset(
+# Autograd nodes that only move values about: their derivative moves relevance back.
+MOVES = frozenset(
     (
         *(
             "View",
@@ -59,10 +58,11 @@ _MOVES = frozenset(
             "PixelUnshuffle",
             "UpsampleNearest2D",
         ),
-        *("Max", "Amax", "MaxPool2DWithIndices", "MaxPool3DWithIndices", "AdaptiveMaxPool2D"),
         *("AccumulateGrad", "_Spread"),
     )
 )
+# Those that choose among values: their derivative gives relevance to the chosen one.
+_CHOICES = frozenset(("Max", "Amax", "MaxPool2DWithIndices", "MaxPool3DWithIndices", "AdaptiveMaxPool2D"))
 # Changes in place that only move values.
 _ALLOWED_IN_PLACE = ("copy_", "__setitem__", "requires_grad_")
 _IN_PLACE_OPERATORS = ("__iadd__", "__isub__", "__imul__", "__itruediv__", "__ifloordiv__", "__ipow__")
@@ -135,8 +135,8 @@ def check_all_shared(model: nn.Module, scores: Tensor) -> None:
     Raises:
         ValueError: There is such a step; the message names it.
     """
-    nodes = sorted({str(node.name()).split("::")[-1] for node in graph_nodes(scores)})
-    unknown = [name for name in nodes if re.sub(r"Backwards?\d*$", "", name) not in _MOVES]
+    known = MOVES | _CHOICES
+    unknown = sorted({node_name(node) for node in graph_nodes(scores) if operation(node) not in known})
     if unknown:
         raise ValueError(
             f"{type(model).__name__} has steps without a rule for relevance: {', '.join(unknown)}; there are "

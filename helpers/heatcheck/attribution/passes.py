@@ -115,6 +115,12 @@ def input_gradients(query: Query) -> Tensor:
     return wide(gradients)
 
 
+def memory_layout(images: Tensor) -> torch.memory_format:
+    """Whether ``images`` ``(N, C, H, W)`` lie channel by channel or pixel by pixel in memory."""
+    by_pixel = images.is_contiguous(memory_format=torch.channels_last) and not images.is_contiguous()
+    return torch.channels_last if by_pixel else torch.contiguous_format
+
+
 def wide(values: Tensor) -> Tensor:
     """``values`` in float32 or their own wider type."""
     return values.to(torch.promote_types(values.dtype, torch.float32))
@@ -142,7 +148,8 @@ def stream(
     """Values of ``evaluate`` for every image in every round, round by round, in chunks that span both.
 
     For each image the rounds come in ascending order whatever the chunks are, so sums over them do not
-    depend on batch or chunk size.
+    depend on batch or chunk size. Images keep the batch's layout in memory: channels last is faster for
+    convolutions on a CPU.
 
     Args:
         evaluate: Maps a query to values ``(n, ...)``; its images are a fresh copy.
@@ -155,11 +162,14 @@ def stream(
     Yields:
         A piece and its values ``(length, ...)``.
     """
-    n_images = len(query.images)
+    n_images, layout = len(query.images), memory_layout(query.images)
 
     def run(part: slice) -> Tensor:
         pieces = pieces_of(part, n_images)
-        images = query.images.new_empty(part.stop - part.start, *query.images.shape[1:])
+        shape = (part.stop - part.start, *query.images.shape[1:])
+        images = torch.empty(
+            shape, dtype=query.images.dtype, device=query.images.device, memory_format=layout
+        )
         for piece, place in zip(pieces, _split(images, pieces), strict=True):
             write(piece, place)
         return evaluate(query.at(pieces, finish(pieces, images) if finish else images))

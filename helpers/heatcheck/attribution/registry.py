@@ -119,6 +119,11 @@ def get_method(name: str) -> Entry:
     return METHODS[name]
 
 
+def is_control(name: str) -> bool:
+    """Whether method ``name`` looks at no model; a name that is no method does not count as one."""
+    return name in METHODS and METHODS[name].family == "control"
+
+
 def check_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """All options of method ``name`` with their values: defaults, the variant's preset, then ``options``.
 
@@ -188,7 +193,7 @@ def _checked(name: str, maps: object, images: Tensor) -> Tensor:
     if not isinstance(maps, Tensor) or tuple(maps.shape) not in allowed:
         raise ValueError(f"method {name!r} returned {got}; allowed: shape {allowed[0]} or {allowed[1]}")
     dtype = torch.promote_types(maps.dtype, torch.float32)
-    return maps.detach().to(device=images.device, dtype=dtype)
+    return maps.detach().to(device=images.device, dtype=dtype).contiguous()
 
 
 def _check_signature(name: str, function: Callable[..., Tensor]) -> None:

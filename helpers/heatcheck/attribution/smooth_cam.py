@@ -5,14 +5,8 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from heatcheck.attribution.cam import (
-    Tapped,
-    activation_maps,
-    find_layer,
-    tap_layer,
-    upsampled,
-)
-from heatcheck.attribution.passes import Count, NotNegative, Output, Query, backward_size, in_chunks, wide
+from heatcheck.attribution.cam import Tapped, activation_maps, layer_maps, tap_layer
+from heatcheck.attribution.passes import Count, NotNegative, Output, Query
 from heatcheck.attribution.registry import register
 from heatcheck.runtime.seeds import CounterGenerator
 
@@ -129,19 +123,15 @@ def smooth_grad_cam_plus(
     """
     generator = generator or CounterGenerator.for_images(images)
     query = Query(model, images, targets, forward_args, output, generator)
-    size = (int(images.shape[-2]), int(images.shape[-1]))
-    if not len(images):
-        return wide(images.new_zeros(0, 1, *size))
-    module = model.get_submodule(find_layer(query, layer))
 
-    def run(part: Query) -> Tensor:
+    def coarse(part: Query, module: nn.Module) -> Tensor:
         clean = tap_layer(part, module).activations
         samples = noisy_samples(part, module, n_samples, noise_scale)
         if activations == "last-noisy":
-            return smooth_cam_sum(clean, samples.means, samples.last, _EPSILON)[:, None]
-        return smooth_cam_sum(clean, samples.means, Tapped(clean, samples.means.first))[:, None]
+            return smooth_cam_sum(clean, samples.means, samples.last, _EPSILON)
+        return smooth_cam_sum(clean, samples.means, Tapped(clean, samples.means.first))
 
-    return upsampled(in_chunks(run, query, backward_size(query)), size, relu=relu)
+    return layer_maps(query, layer, coarse, relu=relu)
 
 
 def noisy_samples(query: Query, module: nn.Module, n_samples: int, noise_scale: float) -> Samples:
