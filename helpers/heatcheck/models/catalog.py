@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from heatcheck.models import lite0, relation_weights, resnet8
+from heatcheck.models import lite0, relation_weights, resnet8, small_family
 from heatcheck.models.registry import MODELS, Classifier
 
 # Importing a module registers its models; the names are here so that linters see the use.
-BUILT_IN = (lite0, relation_weights, resnet8)
+BUILT_IN = (lite0, relation_weights, resnet8, small_family)
 
 
 def load_models() -> list[str]:

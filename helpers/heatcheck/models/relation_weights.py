@@ -1,15 +1,16 @@
 """Shipped Relation Networks, with the mean image they were trained on."""
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import safetensors.torch
 from torch import Tensor
 
 from heatcheck.data.clevr.vocabulary import ANSWERS
-from heatcheck.models.registry import Classifier, Normalization, register_model
+from heatcheck.models.registry import Classifier, register_model
 from heatcheck.models.relation_network import RelationNetwork
-from heatcheck.models.shipped import WeightsError, load_shipped, weights_folder
+from heatcheck.models.shipped import WeightsError, read_manifest, shipped_classifier, weights_folder
 
 SIMPLE, COMPLEX = "relation_network", "relation_network_complex"
 
@@ -25,13 +26,11 @@ def shipped_relation_network(name: str, weights: str, folder: Path | None = None
     Raises:
         WeightsError: A file is missing or changed, or the answers are in another order.
     """
-    module = RelationNetwork()
-    manifest = load_shipped(module, weights, folder)
-    if tuple(manifest["classes"]) != ANSWERS:
+    classifier = shipped_classifier(name, RelationNetwork(), weights, folder)
+    if classifier.classes != ANSWERS:
         raise WeightsError(f"the manifest of {weights} lists other answers; install the package again")
-    normalization = Normalization(tuple(manifest["mean"]), tuple(manifest["std"]))
-    mean = _mean_image(weights, manifest["mean_image_sha256"], folder or weights_folder())
-    return Classifier(name, module, int(manifest["size"]), normalization, ANSWERS, mean_image=mean)
+    sha256 = read_manifest(weights, folder)["mean_image_sha256"]
+    return replace(classifier, mean_image=_mean_image(weights, sha256, folder or weights_folder()))
 
 
 def _mean_image(weights: str, sha256: str, folder: Path) -> Tensor:

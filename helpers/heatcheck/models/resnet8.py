@@ -5,8 +5,8 @@ He et al. 2016, "Deep Residual Learning for Image Recognition", section 4.2, wit
 
 from torch import Tensor, nn
 
-from heatcheck.models.registry import Classifier, Normalization, register_model
-from heatcheck.models.shipped import load_shipped
+from heatcheck.models.registry import Classifier, register_model
+from heatcheck.models.shipped import shipped_classifier
 
 METAL_COLOR = "resnet8_metal_color"
 
@@ -79,9 +79,4 @@ def resnet8_metal_color() -> Classifier:
     Raises:
         ValueError: The shipped weights are missing, changed or of another architecture.
     """
-    module = ResNet8(8)
-    manifest = load_shipped(module, METAL_COLOR)
-    normalization = Normalization(tuple(manifest["mean"]), tuple(manifest["std"]))
-    return Classifier(
-        "resnet8-metal-color", module, int(manifest["size"]), normalization, tuple(manifest["classes"])
-    )
+    return shipped_classifier("resnet8-metal-color", ResNet8(8), METAL_COLOR)

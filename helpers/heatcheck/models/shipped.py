@@ -10,6 +10,7 @@ from typing import Any
 import safetensors.torch
 from torch import nn
 
+from heatcheck.models.registry import Classifier, Normalization
 from heatcheck.models.state_dict import load_by_name
 
 
@@ -69,6 +70,24 @@ def load_shipped(module: nn.Module, name: str, folder: Path | None = None) -> di
     load_by_name(module, safetensors.torch.load(content), name=type(module).__name__, source=str(path))
     module.eval()
     return manifest
+
+
+def shipped_classifier(name: str, module: nn.Module, weights: str, folder: Path | None = None) -> Classifier:
+    """Classifier ``name`` of shipped weights, in evaluation mode, with what their manifest says of images.
+
+    Args:
+        name: Name in every table.
+        module: Of the architecture the weights were trained for; it is changed.
+        weights: File name without suffix.
+        folder: Where the files lie; the package's own folder by default.
+
+    Raises:
+        WeightsError: A file is missing, or the weights are not those the manifest describes.
+        ValueError: The weights belong to another architecture.
+    """
+    manifest = load_shipped(module, weights, folder)
+    normalization = Normalization(tuple(manifest["mean"]), tuple(manifest["std"]))
+    return Classifier(name, module, int(manifest["size"]), normalization, tuple(manifest["classes"]))
 
 
 def save_weights(module: nn.Module, name: str, manifest: Mapping[str, Any], folder: Path) -> Path:

@@ -9,15 +9,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from torch import nn
 
 from heatcheck.models.design.bagnet import BagNet
 from heatcheck.models.design.bcos import BcosResNet
 from heatcheck.models.design.fixup import FixupResNet
-from heatcheck.models.registry import Classifier, Factory, Normalization, register_model
-from heatcheck.models.shipped import load_shipped, weights_folder
+from heatcheck.models.registry import Classifier, Factory, register_model
+from heatcheck.models.shipped import shipped_classifier, weights_folder
 from heatcheck.models.small_networks import SmallResNet, SmallVGG, small_vit
 
 PREFIX = "small/"
@@ -82,14 +81,11 @@ def small_classifier(name: str, *, tuned: bool, folder: Path | None = None) -> C
     Raises:
         ValueError: The weights are missing, changed or of another architecture.
     """
-    module = FAMILY[name].build(N_CLASSES)
-    manifest: Mapping[str, Any] = load_shipped(module, file_name(name, tuned=tuned), folder or small_folder())
-    return Classifier(
+    return shipped_classifier(
         f"{PREFIX}{name}{TUNED if tuned else ''}",
-        module,
-        int(manifest["size"]),
-        Normalization(tuple(manifest["mean"]), tuple(manifest["std"])),
-        tuple(manifest["classes"]),
+        FAMILY[name].build(N_CLASSES),
+        file_name(name, tuned=tuned),
+        folder or small_folder(),
     )
 
 
@@ -128,6 +124,7 @@ _MEMBERS = (
         bias="scalar",
         learning_rate=2e-3,
         epochs=36,
+        tuning_rate=1e-3,
     ),
     Member(
         "resnet8-x",
@@ -138,9 +135,19 @@ _MEMBERS = (
         bias="none",
         learning_rate=2e-3,
         epochs=36,
+        tuning_rate=1e-3,
     ),
     Member("vgg8-bn", partial(SmallVGG, width=WIDTH, normalized=True), "vgg", 8),
-    Member("vgg8", partial(SmallVGG, width=WIDTH), "vgg", 8, norm="none", learning_rate=2e-3, epochs=36),
+    Member(
+        "vgg8",
+        partial(SmallVGG, width=WIDTH),
+        "vgg",
+        8,
+        norm="none",
+        learning_rate=2e-3,
+        epochs=36,
+        tuning_rate=1e-3,
+    ),
     Member(
         "vgg8-x",
         partial(SmallVGG, width=WIDTH, biased=False),
@@ -150,12 +157,32 @@ _MEMBERS = (
         bias="none",
         learning_rate=2e-3,
         epochs=36,
+        tuning_rate=1e-3,
     ),
     Member("bagnet17", _bagnet(3), "bagnet", 12, width=16, receptive_field=17),
     Member("bagnet9", _bagnet(2), "bagnet", 12, width=16, receptive_field=9),
     Member("bagnet5", _bagnet(1), "bagnet", 12, width=16, receptive_field=5),
-    Member("bcos-resnet8", _bcos, "bcos", 8, norm="uncentered", bias="none", binary=True),
-    Member("vit", small_vit, "vit", 10, width=48, norm="layer", learning_rate=1e-3, epochs=48),
+    Member(
+        "bcos-resnet8",
+        _bcos,
+        "bcos",
+        8,
+        norm="uncentered",
+        bias="none",
+        tuning_rate=3e-3,
+        binary=True,
+    ),
+    Member(
+        "vit",
+        small_vit,
+        "vit",
+        10,
+        width=48,
+        norm="layer",
+        learning_rate=2.5e-3,
+        epochs=48,
+        tuning_rate=1e-3,
+    ),
 )
 FAMILY: Mapping[str, Member] = MappingProxyType({member.name: member for member in _MEMBERS})
 

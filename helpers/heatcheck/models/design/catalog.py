@@ -28,8 +28,8 @@ CENTERED = Normalization((0.5,) * 3, (0.5,) * 3)
 UNCHANGED = Normalization((0.0,) * 3, (1.0,) * 3)
 # How the training script of the published checkpoints names its files.
 _TUNED_FILE = "{}_imagenet1000_lr0.001_epochs30_step10_checkpoint_best.pth.tar"
-# Left by data parallelism and by a wrapper class, in this order.
-_WRAPPERS = ("module.", "model.")
+# Left by a wrapper class, inside what data parallelism leaves.
+_WRAPPER = "model."
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def read_design(path: Path | str) -> dict[str, Tensor]:
         FileNotFoundError: There is no such file.
         ValueError: The file is damaged, or holds something else than tensors by name.
     """
-    tensors = {_unwrapped(key): value for key, value in read_state_dict(path).items()}
+    tensors = {key.removeprefix(_WRAPPER): value for key, value in read_state_dict(path).items()}
     unused = {
         key
         for key in tensors
@@ -172,12 +172,6 @@ def is_published(design: Design, path: Path | str) -> bool | None:
         return None
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest() == design.tuned_sha256
-
-
-def _unwrapped(key: str) -> str:
-    for prefix in _WRAPPERS:
-        key = key.removeprefix(prefix)
-    return key
 
 
 def _class_names(count: int) -> tuple[str, ...]:
