@@ -104,3 +104,30 @@ def test_options_that_are_tensors_are_told_apart_by_all_their_values(explained: 
     again = plain_options(request, dataclasses.replace(explained.classifier, mean_image=images[0].clone()))
     assert plain[0] != plain[1]
     assert plain[0] == again
+
+
+class Flat(nn.Module):
+    """Maps of a convolution, flattened by ``view`` or ``flatten``, and a linear head."""
+
+    def __init__(self, *, view: bool) -> None:
+        super().__init__()
+        self.conv, self.head, self.view = nn.Conv2d(3, 2, 3), nn.Linear(72, 2), view
+
+    def forward(self, images: Tensor) -> Tensor:
+        maps = self.conv(images)
+        logits: Tensor = self.head(maps.view(len(maps), -1) if self.view else maps.flatten(1))
+        return logits
+
+
+@pytest.mark.parametrize("view", [True, False])
+def test_images_lie_pixel_by_pixel_only_where_the_model_takes_them_so(view: bool) -> None:
+    images = torch.rand((2, 3, 8, 8), generator=torch.Generator().manual_seed(0))
+    data = LabelledImages("flat", ("a", "b"), images, torch.tensor([0, 1]))
+    module = Flat(view=view).train()
+    prepared = prepare(
+        data, Classifier("flat", module, 8, Normalization((0.1,) * 3, (0.5,) * 3), ("x", "y")), CPU
+    )
+    assert prepared.channels_last is not view
+    assert prepared.take(0, 1).channels_last is not view
+    assert module.training
+    assert torch.allclose(prepared.images, (images - 0.1) / 0.5)

@@ -11,6 +11,7 @@ from torch import Tensor
 from heatcheck.metrics.patches import (
     TRANSFORMS,
     aggregate,
+    linear_scores,
     patch_side,
     patch_sums,
     positive_drop_scores,
@@ -130,7 +131,7 @@ def test_fewer_than_two_positive_drops_have_no_score() -> None:
 
 
 def test_tables_of_other_shapes_are_refused() -> None:
-    for function in (spearman, single_deletion_scores, positive_drop_scores):
+    for function in (spearman, single_deletion_scores, positive_drop_scores, linear_scores):
         with pytest.raises(ValueError, match=r"\(2, 4\) and \(2, 5\)"):
             function(torch.zeros(2, 4), torch.zeros(2, 5))
 
@@ -149,3 +150,17 @@ def test_a_mean_counts_what_it_leaves_out() -> None:
 
 def test_correlations_fill_the_unit_interval() -> None:
     assert rescale_to_unit(torch.tensor([-1.0, 0.0, 1.0])).tolist() == [0, 0.5, 1]
+
+
+def test_linear_scores_are_linear_correlations(draw: Draw) -> None:
+    sums, drops = draw(4, 16), draw(4, 16)
+    expected = [stats.pearsonr(*pair).statistic for pair in zip(sums.numpy(), drops.numpy(), strict=True)]
+    assert linear_scores(sums, drops).values.tolist() == pytest.approx(expected, abs=1e-6)
+    assert linear_scores(3 * drops + 2, drops).values.tolist() == pytest.approx([1.0] * 4)
+
+
+def test_maps_without_a_linear_correlation_are_flagged() -> None:
+    sums = torch.tensor([[1.0, 2.0, 4.0], [1.0, 1.0, 1.0], [1.0, math.inf, 2.0], [1.0, math.nan, 2.0]])
+    found = linear_scores(sums, torch.tensor([[1.0, 2.0, 4.0]]).expand(4, 3))
+    assert list(found.flags) == ["ok", "constant", "nonfinite", "nonfinite"]
+    assert torch.isnan(found.values).tolist() == [False, True, True, True]

@@ -39,9 +39,22 @@ def test_a_name_shows_one_in_full(name: str, says: str, capsys: pytest.CaptureFi
     assert says in shown
 
 
+@pytest.mark.parametrize(("kind", "truth"), [("simple", "single"), ("complex", "unique")])
+def test_ground_truths_of_an_archive_are_counted(
+    kind: str, truth: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _main("data", "statistics", "embedded", "--kind", kind, "--size", "32") == 0
+    title, head, *rows = capsys.readouterr().out.splitlines()
+    assert title.startswith(f"embedded, {kind} questions, masks of 32 x 32 pixels")
+    assert head.split() == ["ground", "truth", "questions", "pixels", "objects", "length"]
+    (row,) = [row for row in rows if row.split()[0] == truth]
+    assert int(row.split()[1]) > 100
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
+        (["statistics", "nothing"], "unknown data 'nothing'; known: embedded, release"),
         (["nothing"], "unknown data set 'nothing'; known: metal-color, clevr-embedded"),
         (["make", "nothing", "--scenes", "1", "--seed", "1"], "cannot make the data set 'nothing'"),
         (

@@ -4,11 +4,14 @@ Arras, Osman & Samek 2022 report the number of questions, and the least, largest
 (at 128 x 128) and objects in the ground truths, and of the programs' lengths.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from heatcheck.benchmarks.clevr_xai_questions import ReleasedQuestions, open_questions
+from heatcheck.data.clevr.ground_truth import Kind
 from heatcheck.data.clevr.mask_stream import each_ground_truth
 from heatcheck.data.clevr.release import Release, Source
 
@@ -59,6 +62,37 @@ def clevr_statistics(
             for name in wanted
         ]
     )
+
+
+def statistics_text(data: str, kind: Kind, *, size: int = 128, source: Source = "stored") -> str:
+    """The table of ``clevr_statistics`` as lines: mean and spread, least and largest value of each measure.
+
+    Args:
+        data: ``embedded``, ``release``, or a folder laid out like the release.
+        kind: ``simple`` or ``complex`` questions.
+        size: Side of the masks in pixels.
+        source: ``stored`` or ``computed`` masks.
+
+    Raises:
+        ValueError: There is no such data set.
+        FileNotFoundError: Its files are not there.
+    """
+    questions = open_questions(data, kind)
+    if not isinstance(questions, ReleasedQuestions):
+        raise ValueError(f"{data!r} has no ground truths to count")
+    table = clevr_statistics(questions.release, size=size, source=source)
+    head = "  ".join([f"{'ground truth':24}", f"{'questions':>9}", *(f"{name:>34}" for name in MEASURES)])
+    lines = [f"{data}, {kind} questions, masks of {size} x {size} pixels: mean ± spread (least to largest)"]
+    return "\n".join([*lines, head, *(_line(row) for row in table.to_dict("records"))])
+
+
+def _line(row: Mapping[Hashable, Any]) -> str:
+    cells = []
+    for name in MEASURES:
+        low, high, mean, std = (row[f"{name}_{part}"] for part in ("min", "max", "mean", "std"))
+        cells.append(f"{mean:.1f} ± {std:.1f} ({low:g} to {high:g})")
+    first = [f"{row['ground_truth']:24}", f"{row['questions']:>9}"]
+    return "  ".join([*first, *(f"{cell:>34}" for cell in cells)])
 
 
 def _summary(measured: pd.DataFrame) -> dict[str, float | int]:

@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from heatcheck.attribution.registry import get_method
+from heatcheck.attribution.registry import is_control as is_control
 from heatcheck.benchmarks.clevr_xai import Results
 from heatcheck.benchmarks.clevr_xai_questions import KINDS
 from heatcheck.benchmarks.clevr_xai_scores import METRICS, RANK, TIES
@@ -192,11 +192,6 @@ def reference_table(fixed: pd.DataFrame) -> pd.DataFrame:
         place = dict(zip(Cut._fields, cut, strict=True))
         parts += [{**place, "level": level, "mean": mean} for level, mean in levels.items()]
     return pd.DataFrame(parts)
-
-
-def is_control(method: str) -> bool:
-    """Whether ``method`` looks at no model."""
-    return get_method(method).family == "control"
 
 
 def rank_intervals(values: NDArray[np.float64], *, seed: int = 0) -> NDArray[np.float64]:

@@ -119,7 +119,7 @@ def _curve_tables(
         "spacing": choices.spacing,
         "max_fraction": choices.max_fraction,
         "seed": choices.seed,
-        "channels_last": explained.device.type == "cpu",
+        "channels_last": explained.channels_last,
     }
     runs = []
     for name in choices.deletion_fills:

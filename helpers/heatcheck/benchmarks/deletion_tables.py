@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from heatcheck.attribution.registry import get_method
+from heatcheck.attribution.registry import is_control as is_control
 from heatcheck.benchmarks.deletion import Results, Settings
 from heatcheck.benchmarks.deletion_settings import default_alpha
 from heatcheck.metrics.flags import FLAGS, OK
@@ -152,11 +152,6 @@ def alpha_table(results: Results, *, seed: int = 0) -> pd.DataFrame:
         columns = {"alpha": alphas, "error": mean, "low": low, "high": high}
         parts.append(pd.DataFrame({"method": method, **columns, "chosen": alphas == chosen[method]}))
     return pd.concat(parts, ignore_index=True)
-
-
-def is_control(method: str) -> bool:
-    """Whether ``method`` looks at no model."""
-    return get_method(method).family == "control"
 
 
 def _data_scores(results: Results, data: str) -> Iterator[Score]:

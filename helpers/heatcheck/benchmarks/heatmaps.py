@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from heatcheck.attribution.registry import attribute, check_options
 from heatcheck.data.batch import LabelledImages
+from heatcheck.metrics.scoring import evaluating
 from heatcheck.models.registry import Classifier
 from heatcheck.runtime.fingerprint import code_fingerprint, library_versions
 from heatcheck.runtime.seeds import CounterGenerator, content_ids
@@ -26,9 +27,10 @@ _CODE = ("heatcheck.attribution.catalog", "heatcheck.models.catalog", "heatcheck
 class Explained(NamedTuple):
     """What is explained: images, the classifier they are shown to, and where.
 
-    ``images`` ``(N, 3, H, W)`` are normalized and on ``device``, as is the classifier. ``random_ids`` name
-    the streams of random numbers of stochastic methods; by default those of the images' contents.
-    ``forward_args`` are further inputs of the classifier, ``(N, ...)`` each, such as the words of a question.
+    ``images`` ``(N, 3, H, W)`` are normalized and on ``device``, as is the classifier, in the memory layout
+    that suits both. ``random_ids`` name the streams of random numbers of stochastic methods; by default those
+    of the images' contents. ``forward_args`` are further inputs of the classifier, ``(N, ...)`` each, such as
+    the words of a question.
     """
 
     data: LabelledImages
@@ -37,6 +39,11 @@ class Explained(NamedTuple):
     device: torch.device
     random_ids: tuple[int, ...] | None = None
     forward_args: tuple[Tensor, ...] = ()
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether the images lie pixel by pixel in memory."""
+        return self.images.is_contiguous(memory_format=torch.channels_last)
 
     def shards(self) -> "list[Explained]":
         """The same images in pieces of at most ``SHARD``, each with memory of its own."""
@@ -75,7 +82,23 @@ def prepare(data: LabelledImages, classifier: Classifier, device: torch.device) 
     mean, std = (torch.tensor(part).view(1, -1, 1, 1) for part in classifier.normalization)
     images = ((data.images - mean) / std).to(device)
     classifier.module.to(device)
+    if device.type == "cpu" and len(images) and takes_channels_last(classifier.module, images[:1]):
+        images = images.contiguous(memory_format=torch.channels_last)
     return Explained(data, classifier, images, device)
+
+
+def takes_channels_last(module: nn.Module, image: Tensor) -> bool:
+    """Whether ``module`` runs on ``image`` ``(1, C, H, W)`` stored pixel by pixel.
+
+    Convolutions on a CPU are faster then, but a model that flattens maps with ``view`` refuses them. One
+    that takes further inputs counts as refusing, as they are not known here.
+    """
+    with evaluating(module), torch.no_grad():
+        try:
+            module(image.clone(memory_format=torch.channels_last))
+        except (RuntimeError, TypeError):
+            return False
+    return True
 
 
 def heatmap_cells(

@@ -6,7 +6,6 @@ without each patch is computed once and serves every method.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -26,12 +25,13 @@ from heatcheck.benchmarks.idsds_maps import (
 from heatcheck.benchmarks.idsds_methods import probability_request
 from heatcheck.benchmarks.idsds_settings import Settings as Settings
 from heatcheck.benchmarks.idsds_settings import check as check
-from heatcheck.benchmarks.idsds_settings import methods_of, request_of
+from heatcheck.benchmarks.idsds_settings import explaining, main_model, request_of
 from heatcheck.benchmarks.patch_table import PatchTable, Sets, TableKey, load_table, table_tasks
+from heatcheck.benchmarks.shared_settings import fill_cells
 from heatcheck.models.catalog import get_classifier
 from heatcheck.models.registry import Classifier
 from heatcheck.runtime.device import choose_device
-from heatcheck.runtime.grid import Task, fill_store
+from heatcheck.runtime.grid import Task
 from heatcheck.runtime.memory import memory_budget
 from heatcheck.runtime.store import ResultsStore
 
@@ -103,12 +103,33 @@ class Results(NamedTuple):
         """The table of the headline score."""
         return TableKey(self.settings.grid, self.settings.fill)
 
+    @property
+    def main(self) -> str:
+        """The model that is looked at closely: the first detailed one.
+
+        Raises:
+            ValueError: The run has none.
+        """
+        return main_model(self.settings)
+
     def find(self, model: str, stage: Stage) -> Subject | None:
         """Subject of a model at a stage; None where it was not run."""
         for subject in self.subjects:
             if (subject.studied.model, subject.studied.stage) == (model, stage):
                 return subject
         return None
+
+    def final(self, model: str) -> Subject:
+        """Subject of a model after fine-tuning, or as it was trained where it was not fine-tuned.
+
+        Raises:
+            ValueError: The model was not run.
+        """
+        subject = self.find(model, "tuned") or self.find(model, "original")
+        if subject is None:
+            known = ", ".join(dict.fromkeys(one.studied.model for one in self.subjects))
+            raise ValueError(f"model {model!r} was not run; there are: {known}")
+        return subject
 
 
 def run(settings: Settings, store: ResultsStore) -> Results:
@@ -144,7 +165,7 @@ def load_studied(settings: Settings, device: torch.device) -> Iterator[Studied]:
             if settings.n_train:
                 sample = load_sample(settings.data, classifier, settings.n_train, split="train")
                 train = prepare(sample, classifier, device)
-            methods = tuple(methods_of(settings, classifier))
+            methods = tuple(explaining(settings, classifier, model, tuned=stage == "tuned"))
             detailed = model in settings.extra_models
             yield Studied(model, stage, prepare(data, classifier, device), train, methods, detailed)
 
@@ -176,9 +197,7 @@ def requests_of(studied: Studied, settings: Settings) -> dict[tuple[str, Output]
 def fill_tasks(store: ResultsStore, tasks: Sequence[Task], settings: Settings, label: str) -> None:
     """Compute those of ``tasks`` that are not in ``store``; equal ones once."""
     unique = list({store.path(task.cell): task for task in tasks}.values())
-    on_cpu = choose_device(settings.device).type == "cpu"
-    workers = settings.workers if on_cpu else 1
-    fill_store(store, unique, label=label, workers=workers, setup=partial(check, settings))
+    fill_cells(store, unique, settings, label=label)
 
 
 def _classifier(settings: Settings, name: str, device: torch.device) -> Classifier:
@@ -205,8 +224,9 @@ def _table_tasks(studied: Studied, settings: Settings) -> Iterator[Task]:
 
 def _sum_tasks(studied: Studied, settings: Settings) -> Iterator[Task]:
     requests = list(requests_of(studied, settings).values())
+    shards = studied.explained.shards()
     for work in shared_work(requests):
-        yield from sum_tasks(studied.explained, work, _grids(studied, settings), _conditions(settings))
+        yield from sum_tasks(shards, work, _grids(studied, settings), _conditions(settings))
 
 
 def _incremental_parts(studied: Studied, settings: Settings) -> Iterator[tuple[str, Steps, list[Task]]]:
@@ -233,9 +253,10 @@ def _subject(store: ResultsStore, studied: Studied, settings: Settings) -> Subje
 
 def _sums(store: ResultsStore, studied: Studied, settings: Settings) -> dict[SumsKey, Tensor]:
     found: dict[SumsKey, Tensor] = {}
+    shards = studied.explained.shards()
     for (name, output), request in requests_of(studied, settings).items():
         (work,) = shared_work([request])
-        tasks = sum_tasks(studied.explained, work, _grids(studied, settings), _conditions(settings))
+        tasks = sum_tasks(shards, work, _grids(studied, settings), _conditions(settings))
         table = pd.concat([_finished(store, task) for task in tasks], ignore_index=True)
         own = table[table["member"] == request.name]
         for grid in _grids(studied, settings):

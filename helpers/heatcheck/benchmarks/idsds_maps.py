@@ -61,14 +61,18 @@ def shared_work(requests: Sequence[MethodRequest]) -> list[Pass]:
     return list({_identity(work): work for work in map(_work, requests)}.values())
 
 
-def sum_tasks(explained: Explained, work: Pass, grids: Sequence[int], conditions: Conditions) -> list[Task]:
+def sum_tasks(
+    shards: Sequence[Explained], work: Pass, grids: Sequence[int], conditions: Conditions
+) -> list[Task]:
     """Tasks that compute the patch sums of all methods of one computation, one per shard of images.
+
+    Tasks of several computations share their shards, which hold the images.
 
     Their tables have a row per image, member, grid and transform with columns ``image, member, grid,
     transform, sums``.
     """
     tasks = []
-    for shard in explained.shards():
+    for shard in shards:
         cell = _cell("patch-sums", shard, work, conditions) | {"grids": list(grids)}
         tasks.append(Task(cell, partial(_sums, shard, work, tuple(grids), conditions)))
     return tasks
@@ -154,7 +158,7 @@ def _curves(
             direction=steps.direction,
             fill=deletion_value(shard, steps.fill, conditions.seed),
             update=_updater(shard, request, transform, conditions.seed) if steps.updated else None,
-            channels_last=shard.device.type == "cpu",
+            channels_last=shard.channels_last,
         )
         columns = {"value": found.values.cpu().numpy(), "flag": found.flags}
         curves = list(found.curves.cpu().numpy())

@@ -15,7 +15,7 @@ from heatcheck.benchmarks.heatmaps import MethodRequest
 from heatcheck.metrics.patches import Transform
 
 Profile = Literal["reference", "corrected"]
-Kind = Literal["any", "convolutional", "vit", "b-cos", "bagnet"]
+Kind = Literal["any", "convolutional", "rectified", "vit", "b-cos", "bagnet"]
 PROFILES: tuple[Profile, ...] = ("reference", "corrected")
 SMOOTHING = ("smoothgrad", "smoothgrad-squared", "vargrad")
 
@@ -172,15 +172,30 @@ def model_kind(module: nn.Module) -> Kind:
 
 
 def is_applicable(name: str, module: nn.Module) -> bool:
-    """Whether a method of the study explains this model; registered methods outside it always do.
+    """Whether a registered method explains this model, as far as its kind of model tells.
 
-    Class activation maps need a stack of maps, which all models but transformers have.
+    Class activation maps need a stack of maps, which all models but transformers have. What follows rules of
+    its own through linear layers and rectifiers has none for the products of transformers and B-cos networks.
+    A variant explains what its base method does. Registered methods of no kind always apply.
     """
-    wanted = STUDY[name].kind if name in STUDY else "any"
-    kind = model_kind(module)
+    wanted, kind = _wanted_kind(name), model_kind(module)
     if wanted == "convolutional":
         return kind != "vit"
+    if wanted == "rectified":
+        return kind not in ("vit", "b-cos")
     return wanted in ("any", kind)
+
+
+def _wanted_kind(name: str) -> Kind:
+    if name in STUDY:
+        return STUDY[name].kind
+    entry = get_method(name)
+    if entry.family in ("lrp", "guided") or name in ("deep-lift", "guided-grad-cam"):
+        return "rectified"
+    if entry.family == "cam":
+        return "convolutional"
+    base = STUDY.get(entry.variant_of or name)
+    return "any" if base is None else base.kind
 
 
 def is_aligned(name: str) -> bool:
@@ -193,3 +208,9 @@ def study_row(name: str, transform: str) -> str:
     study = STUDY.get(name)
     rows = {} if study is None else {str(name): row for name, row in study.rows.items()}
     return rows.get(transform, "")
+
+
+def column_name(method: str, transform: str) -> str:
+    """Name of a method's row: that of the study, or the registered one."""
+    plain = {"raw": method, "abs": f"{method} abs."}
+    return study_row(method, transform) or plain.get(transform, f"{method} {transform}")

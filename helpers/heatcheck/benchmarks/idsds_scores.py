@@ -1,6 +1,6 @@
 """Scores per image of every method, model and protocol, from patch sums and answers under deletion."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from heatcheck.benchmarks.idsds import Output, Results, Stage, Subject
 from heatcheck.benchmarks.patch_table import PatchTable, TableKey
 from heatcheck.metrics.patches import (
     PatchScores,
+    linear_scores,
     positive_drop_scores,
     single_deletion_scores,
 )
@@ -21,10 +22,19 @@ from heatcheck.metrics.resampling import Intervals, mean_intervals
 # The single-deletion score is called so by the model's domain: fine-tuned with deletion, or not.
 PROTOCOLS: dict[Stage, str] = {"original": "SDS", "tuned": "IDSDS"}
 POSITIVE = "positive drops"
+LINEAR = "linear"
 SETS = "sets of"
 INCREMENTAL = "IDS"
+UPDATED = "updated"
 # Both sides explain and drop the probability; ``drop`` alone takes maps of the logit.
 Outputs = Literal["logit", "probability", "drop"]
+Rule = Literal["rank", "positive", "linear"]
+# What compares relevance with drops, and the name of that score; the headline is named by the stage.
+_RULES: dict[Rule, tuple[Callable[[Tensor, Tensor], PatchScores], str]] = {
+    "rank": (single_deletion_scores, ""),
+    "positive": (positive_drop_scores, POSITIVE),
+    "linear": (linear_scores, LINEAR),
+}
 N_RESAMPLES = 1000
 METHOD = ["method", "transform"]
 
@@ -35,8 +45,8 @@ class Condition(NamedTuple):
     Attributes:
         model: Name of the model.
         stage: ``original`` or ``tuned``.
-        protocol: ``SDS`` or ``IDSDS``; ``sets of k``: patches deleted together; ``positive drops``; or
-            ``IDS`` with its direction.
+        protocol: ``SDS`` or ``IDSDS``; ``sets of k``: patches deleted together; ``positive drops``;
+            ``linear``; or ``IDS`` with its direction.
         output: ``logit``, ``probability`` on both sides, or ``drop`` of the probability for maps of the
             logit.
         grid: Patches per side.
@@ -68,6 +78,11 @@ class Score(NamedTuple):
     correct: pd.Series
     better: Literal["lower", "higher"] = "higher"
 
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        """Method and transform of every column."""
+        return [(str(column[0]), str(column[1])) for column in self.values.columns]
+
     def intervals(self, *, seed: int = 0) -> Intervals:
         """Mean of every column with its 95 % interval over images; all columns share the resamples."""
         return mean_intervals(self.values.to_numpy(dtype=float), n_resamples=N_RESAMPLES, seed=seed)
@@ -82,7 +97,8 @@ def subject_scores(results: Results, subject: Subject) -> Iterator[Score]:
     """Every score of one classifier."""
     headline = results.headline
     yield single_score(subject, headline)
-    yield single_score(subject, headline, positive=True)
+    yield single_score(subject, headline, rule="positive")
+    yield single_score(subject, headline, rule="linear")
     for key in subject.tables:
         if key.sets is not None:
             yield from set_scores(subject, key)
@@ -116,27 +132,26 @@ def find_scores(scores: list[Score], **wanted: object) -> list[Score]:
     ]
 
 
-def single_score(
-    subject: Subject, key: TableKey, *, output: Outputs = "logit", positive: bool = False
-) -> Score:
+def single_score(subject: Subject, key: TableKey, *, output: Outputs = "logit", rule: Rule = "rank") -> Score:
     """Single-deletion score of every method of a classifier.
 
     Args:
         subject: The classifier.
         key: Grid and deletion value.
         output: What is explained and dropped; see ``Condition``.
-        positive: Only over patches whose deletion lowers the score of the class.
+        rule: ``rank`` correlation; ``positive``: the same over patches alone whose deletion lowers the score
+            of the class; or ``linear`` correlation. The last two are extensions.
     """
     table = subject.tables[key]
     drops = table.responses.drops("logit" if output == "logit" else "probability")
     explained: Output = "probability" if output == "probability" else "logit"
-    rule = positive_drop_scores if positive else single_deletion_scores
+    compare, name = _RULES[rule]
     columns = {
-        (own.method, own.transform): rule(sums, drops)
+        (own.method, own.transform): compare(sums, drops)
         for own, sums in subject.sums.items()
         if (own.output, own.grid) == (explained, key.grid)
     }
-    protocol = POSITIVE if positive else PROTOCOLS[subject.studied.stage]
+    protocol = name or PROTOCOLS[subject.studied.stage]
     return make_score(subject, key, columns, protocol=protocol, output=output)
 
 
@@ -170,10 +185,22 @@ def incremental_scores(results: Results, subject: Subject) -> Iterator[Score]:
             rows.pivot(index="image", columns=METHOD, values=name).reindex(list(dict.fromkeys(rows["image"])))
             for name in ("value", "flag")
         )
-        protocol = f"{INCREMENTAL} {direction}{' updated' if updated else ''}"
+        protocol = f"{INCREMENTAL} {direction}{f' {UPDATED}' if updated else ''}"
         condition = _condition(subject, results.headline, protocol, "probability")
         better: Literal["lower", "higher"] = "higher" if direction == "ascending" else "lower"
         yield Score(condition, values.astype(float), flags, correct.loc[values.index], better)
+
+
+def without_twins(score: Score) -> Score:
+    """``score`` without absolute maps that are the raw ones, for they would count twice."""
+    values = score.values
+    twins = [
+        (method, transform)
+        for method, transform in score.columns
+        if transform == "abs" and (method, "raw") in values
+        if values[method, "raw"].equals(values[method, "abs"])
+    ]
+    return score._replace(values=values.drop(columns=twins), flags=score.flags.drop(columns=twins))
 
 
 def intact_correct(subject: Subject, key: TableKey) -> pd.Series:

@@ -1,6 +1,6 @@
 """What a run of the single-deletion benchmark depends on, and whether it can run."""
 
-from typing import Any
+from typing import Any, Literal
 
 import pydantic
 
@@ -45,6 +45,9 @@ class Settings(pydantic.BaseModel):
         grid: Patches per side of the headline score.
         fill: What deleted patches become in the headline score.
         detailed: Models that are also scored by everything below; by default the first one.
+        compared: Methods of the other models, some of ``methods``; by default all of them.
+        originals: Which models are explained before fine-tuning too, where there is an after: ``all``, the
+            ``detailed`` ones or ``none``. The others are only asked what they answer.
         grids: Further grids.
         fills: Further deletion values.
         softmax: Also score methods that explain the probability, by drops of the probability.
@@ -58,6 +61,7 @@ class Settings(pydantic.BaseModel):
         seed: Seed of everything random.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:<index>``.
         workers: Processes that compute when the device is a CPU; 0 is one per core.
+        on: ``local``, or a Ray cluster: ``ray`` or ``ray://HOST:PORT``.
         memory: Extra memory routines may use, such as ``512MB``; None leaves it to the device.
     """
 
@@ -80,6 +84,8 @@ class Settings(pydantic.BaseModel):
     grid: Positive = 4
     fill: str = "zero"
     detailed: list[str] | None = None
+    compared: list[str] | None = None
+    originals: Literal["all", "detailed", "none"] = "all"
     grids: list[Positive] = []
     fills: list[str] = []
     softmax: bool = False
@@ -93,6 +99,7 @@ class Settings(pydantic.BaseModel):
     seed: int = 0
     device: str = "auto"
     workers: int = pydantic.Field(default=1, ge=0)
+    on: str = "local"
     memory: str | None = None
 
     @property
@@ -127,18 +134,49 @@ def check(settings: Settings) -> Settings:
     _check_parts("updated", settings.updated, settings.incremental)
     _check_parts("tuned", list(settings.tuned), settings.models)
     _check_parts("detailed", settings.extra_models, settings.models)
+    _check_parts("compared", settings.compared or [], methods)
     for fill in settings.all_fills:
         check_fill(fill)
     cells = settings.grid**2
     if any(size > cells for size in settings.set_sizes):
         raise ValueError(f"set_sizes must be at most {cells} patches, got {settings.set_sizes}")
-    check_machine(settings.device, settings.memory)
+    check_machine(settings.device, settings.memory, settings.on)
     return settings.model_copy(update={"methods": methods})
 
 
 def methods_of(settings: Settings, classifier: Classifier) -> list[str]:
     """Methods of the run that explain this classifier, in the order of the settings."""
     return [name for name in settings.methods if is_applicable(_method_of(settings, name), classifier.module)]
+
+
+def main_model(settings: Settings) -> str:
+    """The model that is looked at closely: the first detailed one.
+
+    Raises:
+        ValueError: There is none.
+    """
+    if not settings.extra_models:
+        raise ValueError("detailed names no model; name the one that is looked at closely")
+    return settings.extra_models[0]
+
+
+def explaining(settings: Settings, classifier: Classifier, model: str, *, tuned: bool) -> list[str]:
+    """Methods that explain a classifier of the run, in the order of the settings.
+
+    Args:
+        settings: Of the run.
+        classifier: The classifier.
+        model: Name of the model it is a stage of.
+        tuned: Whether it is the fine-tuned stage.
+    """
+    detailed = model in settings.extra_models
+    chosen = settings.originals == "all" or (settings.originals == "detailed" and detailed)
+    if not tuned and model in settings.tuned and not chosen:
+        return []
+    names = methods_of(settings, classifier)
+    if detailed or settings.compared is None:
+        return names
+    return [name for name in names if name in settings.compared]
 
 
 def request_of(settings: Settings, name: str) -> MethodRequest:

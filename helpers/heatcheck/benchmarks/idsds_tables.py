@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from heatcheck.attribution.registry import METHODS
+from heatcheck.attribution.registry import is_control as is_control
 from heatcheck.benchmarks.idsds_methods import is_aligned, study_row
 from heatcheck.benchmarks.idsds_scores import N_RESAMPLES, Condition, Score
 from heatcheck.benchmarks.published import published_scores
@@ -116,11 +116,6 @@ def published_rows(table: pd.DataFrame, *, metric: str = "IDSDS") -> pd.DataFram
     joined = joined.assign(row=rows)
     order = ["method", "transform", "row", "published", "here", "low", "high", "model", "data", "setting"]
     return joined[[*order, "comparable", "provenance", "source"]]
-
-
-def is_control(method: str) -> bool:
-    """Whether ``method`` looks at no model."""
-    return method in METHODS and METHODS[method].family == "control"
 
 
 def _summary(score: Score, seed: int) -> pd.DataFrame:

@@ -169,7 +169,7 @@ def _compute(
             key.grid,
             deleted=deleted_sets(key),
             fill=deletion_value(shard, key.fill, seed),
-            channels_last=shard.device.type == "cpu",
+            channels_last=shard.channels_last,
         )
     rows: Mapping[str, Sequence[object]] = {
         "image": list(shard.data.ids),

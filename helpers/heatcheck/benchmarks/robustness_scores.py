@@ -108,7 +108,7 @@ def _score(setting: Setting, scoring: Scoring, memory: str | None, store: Result
             spacing=scoring.spacing,
             max_fraction=scoring.max_fraction,
             seed=scoring.seed,
-            channels_last=clean.device.type == "cpu",
+            channels_last=clean.channels_last,
         )
         tables = [_rows(clean, curves.flags, metric=DELETION, score=curves.auc)]
         if clean.data.boxes is not None:

@@ -4,36 +4,23 @@ Petsiuk et al. (2018), RISE, section 4; step, fill, spacing, ties and normalizat
 """
 
 import math
-from functools import partial
 from itertools import groupby
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from heatcheck.metrics.composites import Changes, Composer
+from heatcheck.metrics.composites import Composer
 from heatcheck.metrics.flags import NONFINITE, Flags, is_flagged, map_flags, override
-from heatcheck.metrics.ordering import Order, Ties, orders_of, pixel_ranks
+from heatcheck.metrics.ordering import Ties, orders_of
 from heatcheck.metrics.pooling import resize_heatmaps
-from heatcheck.metrics.running import Orderings, running_scores
-from heatcheck.metrics.scoring import (
-    Scorer,
-    ask,
-    ask_all,
-    check_explained,
-    explained_classes,
-    images_per_call,
-)
+from heatcheck.metrics.running import Orderings, ordered_scores
+from heatcheck.metrics.scoring import Scorer, ask_all, check_explained, explained_classes
 from heatcheck.removal.fills import Fill
-from heatcheck.runtime.memory import current_limits, map_chunks
 from heatcheck.runtime.seeds import CounterGenerator, content_ids
 
 Direction = Literal["deletion", "insertion"]
 Spacing = Literal["uniform", "exact"]
-
-
-# From so many images on, running copies beat composites that mix steps to fill a pass, measured on CPUs.
-_ENOUGH_ORDERS = 8
 
 
 class Curves(NamedTuple):
@@ -191,9 +178,9 @@ def _curves(
     points = [point for point in range(len(counts)) if point != known]
     curves = maps.new_full((len(orders), len(counts)), torch.nan)
     generator = CounterGenerator(choices.seed, ids)
-    curves[:, points] = _ordered_scores(
-        probabilities, composer, maps, orders, counts[points], classes=classes, generator=generator
-    )
+    wanted = classes[[order.row for order in orders]]
+    orderings = Orderings(maps, orders, wanted, counts[points].tolist(), generator)
+    curves[:, points] = ordered_scores(probabilities, composer, orderings)
     owners = [order.row for order in orders]
     if known is not None:
         curves[:, known] = found.gather(1, classes[:, None])[owners, 0]
@@ -211,42 +198,6 @@ def _positions(counts: Tensor, spacing: Spacing) -> Tensor:
     """Positions ``(S + 1,)`` float64 of the points, from 0 to 1."""
     steps = torch.arange(len(counts), dtype=torch.float64) if spacing == "uniform" else counts.double()
     return steps / steps[-1]
-
-
-def _ordered_scores(
-    probabilities: Scorer,
-    composer: Composer,
-    maps: Tensor,
-    orders: list[Order],
-    counts: Tensor,
-    *,
-    classes: Tensor,
-    generator: CounterGenerator,
-) -> Tensor:
-    """Scores ``(V, S)`` float64 of ``V`` orderings after ``counts`` ``(S,)`` pixels have changed."""
-    size = images_per_call(probabilities, composer.images)
-    if composer.runs_along and len(orders) >= min(size, _ENOUGH_ORDERS):
-        wanted = classes[[order.row for order in orders]]
-        orderings = Orderings(maps, orders, wanted, counts.tolist(), generator)
-        return running_scores(probabilities, composer, orderings, size)
-    counts = counts.to(device=maps.device, dtype=torch.int32)
-    # Ranks of a few images at a time, so that memory does not grow with the number of images or orders.
-    block = max(1, current_limits(maps.device).budget // (32 * maps[0].numel()))
-    scores = [maps.new_empty((0, len(counts)))]
-    for start in range(0, len(orders), block):
-        some = orders[start : start + block]
-        changes = Changes([order.row for order in some], pixel_ranks(maps, some, generator), counts)
-        wanted = classes[changes.rows].repeat_interleave(len(counts))[:, None]
-        score = partial(_chunk_scores, probabilities, composer, changes, wanted)
-        parts = [found for _, found in map_chunks(score, len(wanted), size)]
-        scores.append(torch.cat(parts).view(len(some), len(counts)))
-    return torch.cat(scores)
-
-
-def _chunk_scores(
-    probabilities: Scorer, composer: Composer, changes: Changes, wanted: Tensor, part: slice
-) -> Tensor:
-    return ask(probabilities, composer.compose(changes, part)).gather(1, wanted[part])[:, 0]
 
 
 def _summary(curves: Tensor, rows: list[int], fractions: Tensor, classes: Tensor, flags: Flags) -> Curves:

@@ -9,13 +9,12 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from heatcheck.metrics.composites import Changes, Composer
+from heatcheck.metrics.composites import Composer
 from heatcheck.metrics.flags import NONFINITE, Flags, check_heatmaps, is_flagged, map_flags, override
-from heatcheck.metrics.ordering import Order, pixel_ranks
-from heatcheck.metrics.running import Orderings, running_scores
-from heatcheck.metrics.scoring import Scorer, ask, ask_all, check_explained, images_per_call
+from heatcheck.metrics.ordering import Order
+from heatcheck.metrics.running import Orderings, ordered_scores
+from heatcheck.metrics.scoring import Scorer, ask_all, check_explained
 from heatcheck.removal.fills import Fill
-from heatcheck.runtime.memory import current_limits, map_chunks
 from heatcheck.runtime.seeds import CounterGenerator
 
 Direction = Literal["ascending", "descending"]
@@ -120,33 +119,10 @@ def _fixed_curves(question: _Question, maps: Tensor, flags: Flags) -> Tensor:
     rows = (~is_flagged(flags, NONFINITE)).nonzero()[:, 0].tolist()
     if not rows:
         return curves
-    size = images_per_call(probabilities, composer.images)
-    if composer.runs_along:
-        orders = [Order(row, None) for row in rows]
-        orderings = Orderings(maps, orders, targets[rows], counts.tolist(), _NO_NUMBERS)
-        curves[rows] = running_scores(probabilities, composer, orderings, size)
-        return curves
-    # Ranks of a few images at a time, so that memory does not grow with the number of images.
-    block = max(1, current_limits(maps.device).budget // (32 * maps[0].numel()))
-    for start in range(0, len(rows), block):
-        own = rows[start : start + block]
-        curves[own] = _composed_curves(question, maps, own, size)
+    orders = [Order(row, None) for row in rows]
+    orderings = Orderings(maps, orders, targets[rows], counts.tolist(), _NO_NUMBERS)
+    curves[rows] = ordered_scores(probabilities, composer, orderings)
     return curves
-
-
-def _composed_curves(question: _Question, maps: Tensor, rows: list[int], size: int) -> Tensor:
-    """Curves ``(len(rows), T)`` under a fill that looks at the mask."""
-    probabilities, composer, targets, counts = question
-    steps = counts.to(device=maps.device, dtype=torch.int32)
-    ranks = pixel_ranks(maps, [Order(row, None) for row in rows], _NO_NUMBERS)
-    changes = Changes(rows, ranks, steps)
-    wanted = targets[rows].repeat_interleave(len(steps))[:, None]
-
-    def score(part: slice) -> Tensor:
-        return ask(probabilities, composer.compose(changes, part)).gather(1, wanted[part])[:, 0]
-
-    parts = [found for _, found in map_chunks(score, len(wanted), size)]
-    return torch.cat(parts).view(len(rows), len(steps))
 
 
 def _updated_curves(question: _Question, update: Update, direction: Direction) -> Tensor:

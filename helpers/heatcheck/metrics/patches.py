@@ -156,6 +156,27 @@ def positive_drop_scores(sums: Tensor, drops: Tensor) -> PatchScores:
     return PatchScores(values.masked_fill(flat | unknown, torch.nan), flags)
 
 
+def linear_scores(sums: Tensor, drops: Tensor) -> PatchScores:
+    """Linear instead of rank correlation of patch relevance and drop, of each image (Pearson).
+
+    An extension: ranks count a patch whose drop is next to nothing like one that decides, and images with
+    much empty ground have many such patches. Infinite sums have no linear correlation.
+
+    Args:
+        sums: ``(N, M)`` relevance of each patch.
+        drops: ``(N, M)`` drop of the logit.
+
+    Raises:
+        ValueError: The shapes differ.
+    """
+    _check_tables(sums, drops)
+    drops = drops.to(sums.device)
+    flat = [(table == table[:, :1]).all(1) for table in (sums, drops)]
+    unknown = ~(torch.isfinite(sums).all(1) & torch.isfinite(drops).all(1))
+    flags = choose_flags({NONFINITE: unknown, CONSTANT: flat[0] | flat[1]})
+    return PatchScores(pearson(sums.double(), drops.double()), flags)
+
+
 def aggregate(values: Tensor, mask: Tensor | None = None) -> Aggregate:
     """Mean of the defined scores ``(N,)`` with its standard error; undefined ones are counted.
 

@@ -1,18 +1,23 @@
-"""Curves of many images side by side: one running copy per image, of which a step rewrites only what changes.
+"""Curves of many images: what a model answers while more and more of their pixels change.
 
-A step writes ``C * q`` values per image instead of a whole composite: on light models, most of the time.
+Many images go side by side, one running copy each, of which a step rewrites only what changes: ``C * q``
+values per image instead of a whole composite, which is on light models most of the time.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from heatcheck.metrics.composites import Composer
-from heatcheck.metrics.ordering import Order, pixel_sequences
-from heatcheck.metrics.scoring import Scorer, ask
-from heatcheck.runtime.memory import map_chunks
+from heatcheck.metrics.composites import Changes, Composer
+from heatcheck.metrics.ordering import Order, pixel_ranks, pixel_sequences
+from heatcheck.metrics.scoring import Scorer, ask, images_per_call
+from heatcheck.runtime.memory import current_limits, map_chunks
 from heatcheck.runtime.seeds import CounterGenerator
+
+# From so many images on, running copies beat composites that mix steps to fill a pass, measured on CPUs.
+_ENOUGH_ORDERS = 8
 
 
 class Orderings(NamedTuple):
@@ -33,6 +38,32 @@ class Orderings(NamedTuple):
     generator: CounterGenerator
 
 
+def ordered_scores(probabilities: Scorer, composer: Composer, orderings: Orderings) -> Tensor:
+    """Scores ``(V, S)`` float64 of every ordering at every count.
+
+    Args:
+        probabilities: Class probabilities ``(B, K)`` of images ``(B, C, H, W)``.
+        composer: Images and what stands behind them.
+        orderings: What is changed, in which order.
+    """
+    maps, orders, classes, counts, generator = orderings
+    size = images_per_call(probabilities, composer.images)
+    if composer.runs_along and len(orders) >= min(size, _ENOUGH_ORDERS):
+        return running_scores(probabilities, composer, orderings, size)
+    steps = torch.tensor(counts, dtype=torch.int32, device=maps.device)
+    # Ranks of a few images at a time, so that memory does not grow with the number of images or orders.
+    block = max(1, current_limits(maps.device).budget // (32 * maps[0].numel()))
+    scores = [maps.new_empty((0, len(counts)))]
+    for start in range(0, len(orders), block):
+        some = orders[start : start + block]
+        changes = Changes([order.row for order in some], pixel_ranks(maps, some, generator), steps)
+        wanted = classes[start : start + block].repeat_interleave(len(counts))[:, None]
+        score = partial(_composed_scores, probabilities, composer, changes, wanted)
+        parts = [found for _, found in map_chunks(score, len(wanted), size)]
+        scores.append(torch.cat(parts).view(len(some), len(counts)))
+    return torch.cat(scores)
+
+
 def running_scores(probabilities: Scorer, composer: Composer, orderings: Orderings, size: int) -> Tensor:
     """Scores ``(V, S)`` float64 of every ordering at every count, ``size`` orderings at a time.
 
@@ -48,6 +79,12 @@ def running_scores(probabilities: Scorer, composer: Composer, orderings: Orderin
 
     parts = [found for _, found in map_chunks(run, len(orderings.orders), size)]
     return torch.cat(parts)
+
+
+def _composed_scores(
+    probabilities: Scorer, composer: Composer, changes: Changes, wanted: Tensor, part: slice
+) -> Tensor:
+    return ask(probabilities, composer.compose(changes, part)).gather(1, wanted[part])[:, 0]
 
 
 def _run(probabilities: Scorer, composer: Composer, orderings: Orderings, part: slice) -> Tensor:

@@ -1,7 +1,7 @@
-"""The commands ``heatcheck data``: list data sets, show one, make one."""
+"""The commands ``heatcheck data``: list data sets, show one, make one, count the pixels of ground truths."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
@@ -23,7 +23,7 @@ data_app = typer.Typer(
 )
 
 
-@data_app.callback(subcommand_metavar="[NAME | make NAME]")
+@data_app.callback(subcommand_metavar="[NAME | make NAME | statistics DATA]")
 def data(context: typer.Context) -> None:
     """List all data sets: what is here, and where the others are looked for; with a name, all about one."""
     if context.invoked_subcommand is None:
@@ -65,6 +65,22 @@ def make(
     typer.echo(
         make_clevr(folder, scenes, seed, image_size=image_size, ground_truths=ground_truths, workers=workers)
     )
+
+
+@data_app.command()
+def statistics(
+    *,
+    data: Annotated[
+        str, typer.Argument(help="embedded, release, or a folder of questions.", metavar="DATA")
+    ] = "embedded",
+    kind: Annotated[Literal["simple", "complex"], typer.Option(help="Which questions.")] = "simple",
+    size: Annotated[int, typer.Option(help="Side of the masks in pixels.", min=1, metavar="S")] = 128,
+    masks: Annotated[Literal["stored", "computed"], typer.Option(help="Where masks come from.")] = "stored",
+) -> None:
+    """Count the questions of a CLEVR-XAI archive, and pixels and objects in each of their ground truths."""
+    from heatcheck.benchmarks.clevr_statistics import statistics_text  # noqa: PLC0415
+
+    typer.echo(statistics_text(data, kind, size=size, source=masks))
 
 
 def _rows_and_columns(size: str) -> tuple[int, int]:

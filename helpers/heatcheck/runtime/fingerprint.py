@@ -57,7 +57,12 @@ def imported_modules(source: str) -> set[str]:
 
 def library_versions() -> dict[str, str]:
     """Installed versions of the libraries that results depend on."""
-    return {name: importlib.metadata.version(name) for name in LIBRARIES}
+    return {name: _version(name) for name in LIBRARIES}
+
+
+@cache  # every cell of a run asks, and reading a package's metadata takes a while
+def _version(library: str) -> str:
+    return importlib.metadata.version(library)
 
 
 def _exists(name: str) -> bool:

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -135,7 +136,10 @@ def _parallel(
     first = cloudpickle.dumps(setup)
     calls = (joblib.delayed(_work)(store.root, first, cloudpickle.dumps(task)) for task in tasks)
     pool = joblib.Parallel(n_jobs=count, return_as="generator_unordered", pre_dispatch=count, batch_size=1)
-    yield from pool(calls)
+    with warnings.catch_warnings():
+        # A worker whose memory has grown is replaced, and its next task is given to another; nothing is lost.
+        warnings.filterwarnings("ignore", message="A worker stopped while some jobs", category=UserWarning)
+        yield from pool(calls)
 
 
 _READY: set[bytes] = set()

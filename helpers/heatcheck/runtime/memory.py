@@ -17,6 +17,8 @@ _UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**
 # networks of every size. More images at once only cost page faults.
 _CPU_INPUT_BYTES = 3_000_000
 _CHUNK_CAP = {"cpu": 64}
+# With a gradient all activations stay alive, and fewer images at once keep them nearer.
+_CHUNK_CAP_BACKWARD = {"cpu": 32}
 _ACTIVATIONS: WeakKeyDictionary[nn.Module, dict[tuple[object, ...], int]] = WeakKeyDictionary()
 
 
@@ -69,16 +71,19 @@ def current_limits(device: torch.device) -> Limits:
     return Limits(parse_bytes("128MB"), None)
 
 
-def chunk_size(bytes_per_item: int, device: torch.device, *, input_bytes: int = 0) -> int:
+def chunk_size(
+    bytes_per_item: int, device: torch.device, *, input_bytes: int = 0, backward: bool = False
+) -> int:
     """How many items of ``bytes_per_item`` fit the budget on ``device``, at least one.
 
     Args:
         bytes_per_item: Extra memory of one item.
         device: Where the items are.
         input_bytes: Size of one item's input; on a CPU the inputs of a chunk should fit its cache.
+        backward: Activations are kept for a gradient.
     """
     limits = current_limits(device)
-    cap = limits.chunk or _CHUNK_CAP.get(device.type, 1024)
+    cap = limits.chunk or (_CHUNK_CAP_BACKWARD if backward else _CHUNK_CAP).get(device.type, 1024)
     if device.type == "cpu" and limits.chunk is None and input_bytes:
         cap = min(cap, _CPU_INPUT_BYTES // input_bytes)
     return max(1, min(cap, limits.budget // max(1, bytes_per_item)))
@@ -98,7 +103,7 @@ def model_chunk(
     activations = activation_bytes(model, images[:1], tuple(extra[:1] for extra in forward_args))
     # Without a gradient only a few activations live at once; a quarter of their sum is a safe bound.
     needed = 2 * activations if backward else max(1, activations // 4)
-    return chunk_size(needed, images.device, input_bytes=images[:1].nbytes)
+    return chunk_size(needed, images.device, input_bytes=images[:1].nbytes, backward=backward)
 
 
 def activation_bytes(model: nn.Module, image: Tensor, forward_args: tuple[Tensor, ...] = ()) -> int:

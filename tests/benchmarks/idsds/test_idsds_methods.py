@@ -140,9 +140,14 @@ def test_models_are_told_apart_by_what_they_offer(kind: str) -> None:
         ("input-x-gradient", list(MODELS)),
         ("sobel", list(MODELS)),
         ("grad-cam", ["convolutional", "b-cos", "bagnet"]),
+        ("grad-cam-signed", ["convolutional", "b-cos", "bagnet"]),
+        ("deep-lift", ["convolutional", "bagnet"]),
+        ("lrp-epsilon", ["convolutional", "bagnet"]),
+        ("guided-grad-cam", ["convolutional", "bagnet"]),
         ("attention-rollout", ["vit"]),
         ("b-cos", ["b-cos"]),
         ("bagnet", ["bagnet"]),
+        ("bagnet-exact", ["bagnet"]),
     ],
 )
 def test_a_method_explains_the_models_it_was_made_for(name: str, kinds: list[str]) -> None:

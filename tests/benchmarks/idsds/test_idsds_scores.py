@@ -64,6 +64,7 @@ def test_all_conditions_are_there_once(scores: list[Score]) -> None:
     assert tuned == {
         ("IDSDS", "logit", 4, "zero"),
         ("positive drops", "logit", 4, "zero"),
+        ("linear", "logit", 4, "zero"),
         ("IDSDS", "logit", 2, "zero"),
         ("IDSDS", "logit", 8, "zero"),
         ("IDSDS", "logit", 4, "random"),

@@ -103,8 +103,9 @@ def our_maps(problem: Problem, name: str) -> Tensor:
 
 
 def their_scores(problem: Problem, methods: Methods) -> Tensor:
-    """The loop's scores ``(methods, N)``."""
+    """The loop's scores ``(methods, N)``; its images lie channel by channel, as loaders leave them."""
     model, images, targets, _ = problem
+    images = images.contiguous()
     explain = _peers(problem)
     return _defined(
         [loop_scores(model, images, targets, explain[name], absolute=absolute) for name, absolute in methods]
@@ -170,8 +171,9 @@ def _deletions() -> Sides:
         return torch.stack([single_deletion_scores(sums, drops).values for sums in tables])
 
     def theirs() -> Tensor:
+        plain = images.contiguous()
         return torch.stack(
-            [loop_correlations(sums, loop_drops(model, images, targets, GRID)) for sums in tables]
+            [loop_correlations(sums, loop_drops(model, plain, targets, GRID)) for sums in tables]
         )
 
     return Sides(ours, theirs)
