@@ -44,6 +44,7 @@ _LOOKS = {
     "input-x-gradient-squared": Look("#8fcdf0", "v", _DOT),
     "integrated-gradients-squared": Look("#2f6f9a", "<", _DOT),
     "ig-uniform": Look("#3c82b8", "p", _DASH),
+    "deep-lift": Look("#1b5fa0", "h", _DASHDOT),
     "smoothgrad": Look("#029e73", "o", "-"),
     "smoothgrad-squared": Look("#4fc3a1", "s", _DASH),
     "vargrad": Look("#015c43", "D", _DASHDOT),
