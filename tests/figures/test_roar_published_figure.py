@@ -50,8 +50,10 @@ def test_the_correlation_of_a_data_set_stands_in_its_panel(summary: pd.DataFrame
         }
     )
     left, right = published_scatter(summary, agreement).axes
-    assert not left.texts
-    assert [text.get_text() for text in right.texts] == ["Spearman -0.94"]
+    assert [axis.get_title(loc="right") for axis in (left, right)] == [
+        "",
+        "\N{GREEK SMALL LETTER RHO} = -0.94",
+    ]
 
 
 def test_an_empty_table_says_so_and_a_missing_column_is_named(summary: pd.DataFrame) -> None:

@@ -44,11 +44,15 @@ def published_scatter(summary: pd.DataFrame, agreement: pd.DataFrame | None = No
             _correlation(axis, agreement, name)
     axes[0].set_ylabel("keeping: area over\nrandom, points →")
     axes[len(axes) // 2].set_xlabel("removing: RACU, higher is better →")
-    figure.legend(handles=_handles(summary), loc="outside lower center", ncols=9, columnspacing=1.2)
+    handles = _handles(summary)
+    lines = -(-len(handles) // 9)
+    columns = -(-len(handles) // lines)
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, columnspacing=1.2)
     return figure
 
 
 def _points(axis: Axes, rows: pd.DataFrame) -> None:
+    axis.margins(0.08)
     for line in (axis.axhline, axis.axvline):
         line(0, color=MUTED, linewidth=0.6, zorder=0)
     for method, racu, kept, doubtful in rows[list(_COLUMNS[1:])].itertuples(index=False, name=None):
@@ -69,8 +73,8 @@ def _correlation(axis: Axes, agreement: pd.DataFrame, data: str) -> None:
     rows = agreement[(agreement["first"] == "roar") & (agreement["data"] == data)]
     rows = rows[rows["percent"].isna()]
     if len(rows):
-        text = f"Spearman {float(rows['spearman'].iloc[0]):+.2f}"
-        axis.text(0.97, 0.95, text, transform=axis.transAxes, ha="right", va="top", fontsize=7, color=INK)
+        text = f"\N{GREEK SMALL LETTER RHO} = {float(rows['spearman'].iloc[0]):+.2f}"
+        axis.set_title(text, loc="right", fontsize=6.5, fontweight="normal")
 
 
 def _look(method: str) -> tuple[str, str]:
