@@ -14,6 +14,10 @@ from heatcheck.models.small_family import FACTORS, FAMILY, file_name, small_fold
 from heatcheck.models.training import accuracy
 
 NAMES = tuple(FAMILY)
+# What the least accurate member, the transformer, reached on 1000 unseen images is 0.947.
+LEAST = 0.94
+# Three standard errors below that on the 100 images of the last test: 0.94 - 3 sqrt(0.94 0.06 / 100).
+LEAST_OF_FEW = 0.87
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +37,7 @@ def test_shipped_weights_say_how_they_were_made_and_how_good_they_are(name: str)
         assert manifest["license"] == "Apache-2.0"
         assert manifest["factors"] == {key: getattr(FAMILY[name], key) for key in FACTORS}
         assert manifest["n_test"] >= 1000
-        assert manifest["accuracy"]["test"]["intact"] >= 0.9
+        assert manifest["accuracy"]["test"]["intact"] >= LEAST
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -42,7 +46,8 @@ def test_fine_tuning_brings_deleted_images_closer_to_intact_ones(name: str) -> N
     before, after = manifest["accuracy_before"]["test"], manifest["accuracy"]["test"]
     assert after["intact"] - after["deleted"] < before["intact"] - before["deleted"]
     assert after["deleted"] > before["deleted"]
-    assert after["intact"] > before["intact"] - 0.02
+    # A standard error of the difference between two accuracies of 0.985 on 1000 images is about 0.005.
+    assert after["intact"] > before["intact"] - 0.005
 
 
 @pytest.mark.parametrize("tuned", [False, True])
@@ -52,10 +57,10 @@ def test_shipped_weights_fit_and_name_the_color_on_unseen_images(
 ) -> None:
     classifier = get_classifier(f"small/{name}{'-tuned' if tuned else ''}")
     mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in classifier.normalization)
-    assert accuracy(classifier.module, (unseen.images - mean) / std, unseen.targets) >= 0.85
+    assert accuracy(classifier.module, (unseen.images - mean) / std, unseen.targets) >= LEAST_OF_FEW
 
 
-def test_the_whole_family_takes_at_most_eight_megabytes() -> None:
+def test_the_whole_family_takes_at_most_eight_mebibytes() -> None:
     files = list(small_folder().iterdir())
     assert len(files) == 4 * len(NAMES)
-    assert sum(file.stat().st_size for file in files) <= 8e6
+    assert sum(file.stat().st_size for file in files) <= 8 * 2**20
