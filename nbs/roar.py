@@ -250,7 +250,7 @@ With {{ roar.last }} % of its pixels gone at random, an image still supports {{ 
 
 ## One number per estimator
 
-RACU ({eq}`eq-racu`) sums up the ROAR curve, the area over random the KAR curve.
+RACU, defined in {eq}`eq-racu`, sums up the ROAR curve, the area over random the KAR curve.
 *DiffROAR* asks one thing more: accuracy with the top $p$ % kept, minus accuracy with the bottom $p$ % kept {cite}`shah2021input`.
 It is positive where the top of a ranking is worth more than its bottom, whatever random does.
 """

@@ -125,7 +125,7 @@ def _close(base: str, high: Sequence[int]) -> Claim:
     first, second = (label(name) for name in names)
     return Claim(
         f"var_close_{base}",
-        f"{first} and {second} remove alike: accuracies from 50 to 90 % differ by less than {CLOSE:.0%}.",
+        f"{first} and {second} remove alike: within {100 * CLOSE:.0f} % of each other from 50 to 90 %.",
         BOOK,
         f"relative difference of the ROAR accuracies, mean over percentages: {first} to {second}",
         [Point(name, "roar", percent) for percent in high for name in names],
@@ -151,7 +151,7 @@ def _both_tails(percents: Sequence[int]) -> Iterator[Claim]:
         )
     yield Claim(
         "random_mirrors_itself",
-        f"Keeping a random part and removing the rest at random are the same, within {ALIKE:.0%}.",
+        f"Keeping a random part and removing the rest at random are the same, within {100 * ALIKE:.0f} %.",
         BOOK,
         "KAR accuracy at p minus ROAR accuracy at 100 - p, mean over percentages",
         [
@@ -191,12 +191,11 @@ def _leaky(last: int) -> Iterator[Claim]:
     yield _difference(("leaky_survives", text), BOOK, pair)
     yield Claim(
         "leaky_as_whole",
-        f"Under LEAKY, {last} % of the pixels can go and networks lose nothing, within {ALIKE:.0%}.",
+        f"Under LEAKY, {last} % of the pixels can go and networks lose nothing, within {100 * ALIKE:.0f} %.",
         BOOK,
-        "ROAR accuracy: LEAKY minus nothing removed",
+        f"{ALIKE} plus the ROAR accuracy of LEAKY minus that with nothing removed",
         [Point("leaky", "roar", last), Point(INTACT, "roar", 0)],
-        _gaps,
-        ALIKE,
+        lambda values: ALIKE + _gaps(values),
     )
 
 
