@@ -9,7 +9,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from heatcheck.figures.common import check_columns, notice, order
 from heatcheck.figures.images import show, show_heatmap
@@ -170,6 +170,8 @@ def quality_figure(table: pd.DataFrame, published: pd.DataFrame) -> Figure:
     right.set_title("Published, ImageNet")
     for axis in (left, right):
         axis.set_xlabel("top-1 accuracy after fine-tuning")
+        # Whole percents: a tick at 72.5 would be labelled 72 or 73.
+        axis.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
         axis.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         axis.grid(axis="both")
         axis.set_axisbelow(True)
