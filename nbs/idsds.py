@@ -122,7 +122,7 @@ Nothing is thrown away silently: a map without any ranking, such as a constant o
 The images are the rendered scenes of {doc}`deletion`: three to five objects, one of them made of metal, and the class is *its* color.
 The networks are small ones that differ in one thing at a time: depth, width, normalization, biases, the size of the window they look through.
 Each exists as it was trained and after fine-tuning with patches deleted.
-`{{ idsds.model }}` is looked at closely, the others are compared with it.
+*{{ idsds.model }}* is looked at closely, the others are compared with it.
 
 One call computes everything; what a previous run has finished is read from the results store.
 """
@@ -175,7 +175,7 @@ export_figure(gallery_figure(pictures, heatmaps, titles), f"{out}/gallery")
 :name: fig-idsds-gallery
 :alt: Two rendered scenes, each followed by the heatmaps of all methods and of controls.
 
-Maps of `{{ idsds.model }}` after fine-tuning, channels added up, signs kept; the method with the highest mean score comes first, controls come last.
+Maps of *{{ idsds.model }}* after fine-tuning, channels added up, signs kept; the method with the highest mean score comes first, controls come last.
 :::
 
 ## Is a hole in the domain?
@@ -400,7 +400,7 @@ export_table(
 :name: fig-idsds-protocols
 :alt: Lines that connect the rank of each method under incremental deletion, single deletion before fine-tuning, and single deletion after it; absolute maps are dashed.
 
-Ranks of the same methods on `{{ idsds.model }}` under incremental deletion ({{ idsds.n_incremental }} images), SDS and IDSDS. Solid: raw maps. Dashed and hollow: absolute maps.
+Ranks of the same methods on *{{ idsds.model }}* under incremental deletion ({{ idsds.n_incremental }} images), SDS and IDSDS. Solid: raw maps. Dashed and hollow: absolute maps.
 :::
 
 :::{csv-table} Agreement of two protocols over methods, on the same images: Kendall's tau and Spearman's rho with 95 % intervals over images; over all maps, and over raw and absolute maps alone, for the sign drives much of the disagreement.
@@ -441,7 +441,7 @@ export_table(
 :name: fig-idsds-conditions
 :alt: A table of colored cells with mean scores, one row per method, one column per way of deleting: the headline, positive drops only, other grids, other deletion values, sets of patches.
 
-Mean scores of raw maps on `{{ idsds.model }}`. Left: the headline. *Positive drops* and *linear* use the same deletions; all other columns ask the network for deletions that it was not fine-tuned with. Blank: no ranking on such a grid.
+Mean scores of raw maps on *{{ idsds.model }}*. Left: the headline. *Positive drops* and *linear* use the same deletions; all other columns ask the network for deletions that it was not fine-tuned with. Blank: no ranking on such a grid.
 :::
 
 A method may explain the logit or the probability of the class, and the drop may be one of either.
@@ -543,7 +543,7 @@ The map can be right about the patches that decide and leave the order of all ot
 
 The published values along the same factors, for orientation:
 
-:::{csv-table} Published IDSDS on ImageNet. Not comparable in value with ours. Some were read from a figure, to about 0.001, and unlabelled absolute maps were identified by their pattern.
+:::{csv-table} Published IDSDS on ImageNet (R: ResNet, WRN: wide ResNet; *-bn* and *-bias*: without batch norm and without biases). Not comparable in value with ours. Some were read from a figure, to about 0.001, and unlabelled absolute maps were identified by their pattern.
 :name: tab-idsds-published
 :file: ../results/idsds/latest/published.csv
 :header-rows: 1
@@ -572,7 +572,7 @@ export_table(
 Accuracy after fine-tuning and score of the best method. Left: here; dots are the best general method, stars the network's own map. Right: the published networks {cite}`hesse2024benchmarking`. The axes of accuracy differ.
 :::
 
-:::{csv-table} For each network: accuracy on the scored images after fine-tuning, the best general method, and the network's own map where it has one; beside the score the linear correlation of the same maps with the drops. Best methods are chosen on the scored images, which flatters them a little.
+:::{csv-table} For each network: accuracy on the scored images after fine-tuning, score of the best general method, and of the network's own map where it has one; beside each the linear correlation of the same maps with the drops. Best methods are chosen on the scored images, which flatters them a little.
 :name: tab-idsds-best
 :file: ../results/idsds/latest/best.csv
 :header-rows: 1
@@ -608,7 +608,7 @@ for found, stem, what in (
 
 # %% [markdown]
 """
-:::{csv-table} Statements about methods and the protocol, on `{{ idsds.model }}` and {{ idsds.n_images }} scenes.
+:::{csv-table} Statements about methods and the protocol, on *{{ idsds.model }}* and {{ idsds.n_images }} scenes.
 :name: tab-idsds-findings
 :file: ../results/idsds/latest/findings.csv
 :header-rows: 1
@@ -637,7 +637,7 @@ record(
 r"""
 :::{admonition} What to take away
 :class: tip
-- The best general method on `{{ idsds.model }}` is *{{ idsds.best }}*; with {{ idsds.n_images }} images, differences below about {{ idsds.readable }} are no ranking.
+- The best general method on *{{ idsds.model }}* is *{{ idsds.best }}*; with {{ idsds.n_images }} images, differences below about {{ idsds.readable }} are no ranking.
 - {{ idsds.n_below_control }} of {{ idsds.n_general }} general rows score no higher than the best control.
 - Without their sign even the true drops score only {{ idsds.oracle_abs_text }}: ask whether a map is meant to be signed before drawing its absolute values.
 - A score of smoothed maps is one of its noise, a score of integrated gradients one of its baseline: name both, in the units of the color range.

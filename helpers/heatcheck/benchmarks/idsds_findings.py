@@ -123,7 +123,7 @@ def monotone_finding(table: pd.DataFrame) -> Finding:
 
 
 def degradation_findings(table: pd.DataFrame) -> list[Finding]:
-    """Findings about noise on maps, one per map of a table that several ``degradation_table`` make up."""
+    """Findings about noise on maps, one per map; the ``table`` is one or more of ``degradation_table``."""
     return [monotone_finding(part) for _, part in table.groupby("row", sort=False)]
 
 

@@ -14,8 +14,18 @@ PUBLISHED_MODELS: dict[Kind, str] = {
     "b-cos": "B-cos ResNet-50",
     "bagnet": "BagNet-33",
 }
-BACKBONES = ("VGG-16", "ResNet-18", "ResNet-50", "ResNet-101", "ResNet-152", "Wide ResNet-50-2", "ViT-B/16",
-             "ResNet-50 w/o BN", "ResNet-50 w/o BN w/o bias")  # fmt: skip
+# The study's networks, with names short enough for a wide table.
+BACKBONES = {
+    "VGG-16": "VGG-16",
+    "ResNet-18": "R18",
+    "ResNet-50": "R50",
+    "ResNet-101": "R101",
+    "ResNet-152": "R152",
+    "Wide ResNet-50-2": "WRN50",
+    "ViT-B/16": "ViT",
+    "ResNet-50 w/o BN": "R50 -bn",
+    "ResNet-50 w/o BN w/o bias": "R50 -bn -bias",
+}
 
 
 def published_value(method: str, transform: str) -> dict[str, str]:
@@ -42,11 +52,11 @@ def published_backbones() -> pd.DataFrame:
     wide = table.assign(row=rows).pivot(index="row", columns="model", values="value")
     wide = wide[[name for name in BACKBONES if name in wide]]
     ordered = wide.sort_values("ResNet-50", ascending=False, na_position="last", kind="stable")
-    return ordered.rename_axis(index="method", columns=None).reset_index()
+    return ordered.rename(columns=BACKBONES).rename_axis(index="method", columns=None).reset_index()
 
 
 def _joint_row(methods: str) -> str:
     """Names of two rows whose published values could not be told apart, ``first or second, upper``."""
     names, _, which = methods.partition(", ")
-    rows = " or ".join(study_row(name, "raw") for name in names.split(" or "))
-    return f"{rows}, {which}"
+    first, second = (study_row(name, "raw") for name in names.split(" or "))
+    return f"{first} / {second.rsplit('-', 1)[-1]}, {which}"

@@ -83,8 +83,8 @@ def agreement_text(results: Results, scores: Sequence[Score], *, seed: int = 0) 
         {
             "protocols": table["first"] + " and " + table["second"],
             "maps": table["family"],
-            "Kendall's tau": _spans(table, "kendall", "kendall_low", "kendall_high"),
-            "Spearman's rho": _spans(table, "spearman", "spearman_low", "spearman_high"),
+            "Kendall's tau": _spans(table, "kendall", "kendall_low", "kendall_high", digits=2),
+            "Spearman's rho": _spans(table, "spearman", "spearman_low", "spearman_high", digits=2),
             "methods": table["n"],
             "images": table["n_images"],
         }
@@ -114,15 +114,18 @@ def incremental_text(results: Results, scores: Sequence[Score], *, seed: int = 0
 def quality_text(quality: pd.DataFrame) -> pd.DataFrame:
     """A ``quality_table`` in one row per model, the best general map first."""
     rows = []
+    headings = {
+        "general": ("best general method, IDSDS ↑", "linear ↑"),
+        "own map": ("own map, IDSDS ↑", "own map, linear ↑"),
+    }
     for model, part in quality.groupby("model", sort=False):
         row = {"network": str(model), "accuracy": f"{100 * float(part['accuracy'].iloc[0]):.1f} %"}
-        for source, heading in (("general", "best general method"), ("own map", "own map")):
+        for source, (heading, beside) in headings.items():
             found = part[part["source"] == source]
             names = [column_name(*pair) for pair in zip(found["method"], found["transform"], strict=True)]
-            spans = _spans(found, "mean", "low", "high")
-            row[heading] = names[0] if names else ""
-            row[f"{heading}, IDSDS ↑"] = spans[0] if spans else ""
-            row[f"{heading}, linear ↑"] = f"{float(found['linear'].iloc[0]):.3f}" if spans else ""
+            spans = _spans(found, "mean", "low", "high", digits=2)
+            row[heading] = f"{names[0]} {spans[0]}" if spans else ""
+            row[beside] = f"{float(found['linear'].iloc[0]):.2f}" if spans else ""
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -141,6 +144,8 @@ def readable(resolution: pd.DataFrame, n_images: int) -> str:
     return f"{float(rows.iloc[0]):.3f}" if len(rows) and np.isfinite(rows.iloc[0]) else "an unknown amount"
 
 
-def _spans(table: pd.DataFrame, mean: str, low: str, high: str) -> list[str]:
+def _spans(table: pd.DataFrame, mean: str, low: str, high: str, *, digits: int = 3) -> list[str]:
     parts = table[[mean, low, high]].astype(float).itertuples(index=False)
-    return ["" if np.isnan(row[0]) else "{:.3f} [{:.3f}, {:.3f}]".format(*row) for row in parts]
+    # A number that rounds to zero has no sign.
+    text = f"{{:z.{digits}f}} [{{:z.{digits}f}}, {{:z.{digits}f}}]"
+    return ["" if np.isnan(row[0]) else text.format(*row) for row in parts]
