@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 
 from heatcheck.attribution.estimator_protocols import CONTROLS
 from heatcheck.attribution.estimators import ESTIMATORS
+from heatcheck.attribution.registry import is_control
 from heatcheck.benchmarks.image_changes import Mode
 from heatcheck.benchmarks.roar_settings import KNOWING, MATCHED, PROBES, Fill, Settings
 
@@ -64,14 +65,20 @@ def label(ranking: str) -> str:
 
 def is_model_based(ranking: str) -> bool:
     """Whether a ranking comes from maps of the explained network, and from nothing else."""
-    estimator, _, control = ranking.partition(_APART)
-    return not control and estimator not in CONTROLS and estimator not in (*KNOWING, INTACT)
+    return _APART not in ranking and needs_network(ranking)
 
 
 def needs_network(ranking: str) -> bool:
     """Whether the levels of a ranking differ between explained networks."""
     estimator = ranking.partition(_APART)[0]
-    return estimator not in CONTROLS and estimator not in KNOWING
+    return not (estimator in CONTROLS or estimator in (*KNOWING, INTACT) or is_control(estimator))
+
+
+def comes_from_maps(ranking: str) -> bool:
+    """Whether the levels of a ranking are those of maps, filtered or not, which are stored."""
+    estimator, _, control = ranking.partition(_APART)
+    drawn = estimator in CONTROLS and CONTROLS[estimator].method == "random"
+    return control not in MATCHED and not drawn and estimator not in (*KNOWING, INTACT)
 
 
 def conditions(settings: Settings) -> list[Condition]:

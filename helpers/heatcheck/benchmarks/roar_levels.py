@@ -13,7 +13,7 @@ from torch import Tensor
 from heatcheck.benchmarks.masked_batches import Read, masked_images
 from heatcheck.benchmarks.rank_map_spec import RankMapSpec
 from heatcheck.benchmarks.rank_maps import fill_rank_maps
-from heatcheck.benchmarks.roar_conditions import Condition, is_model_based
+from heatcheck.benchmarks.roar_conditions import Condition, comes_from_maps
 from heatcheck.benchmarks.roar_data import Data, Split, data_key, load_data, part_of
 from heatcheck.benchmarks.roar_maps import SHARD, image_ids, level_cell, level_task, read_levels, shards
 from heatcheck.benchmarks.roar_networks import finished, load_network
@@ -61,7 +61,7 @@ def level_reader(source: Source, ranking: str) -> Read:
     name, _, control = ranking.partition("/")
     if control in _MATCHED:
         return _MATCHED[control](source, level_reader(source, name))
-    if _is_stored(ranking):
+    if comes_from_maps(ranking):
         return _stored(source, ranking)
     return _held(_KNOWING[name](source), source)
 
@@ -80,18 +80,13 @@ def level_key(settings: Settings, hashes: LevelHashes, condition: Condition) -> 
     """What decides the levels of a condition: a hash of stored ones, or the code and seed of others."""
     name, _, control = condition.ranking.partition("/")
     key = [condition.ranking, protocol_of(settings).granularity]
-    if control in _MATCHED or not _is_stored(condition.ranking):
+    if control in _MATCHED or not comes_from_maps(condition.ranking):
         code = code_fingerprint("heatcheck.metrics.level_controls")
         key += [str(settings.seed), settings.ties, protocol_of(settings).random, code]
     stored = name if control in _MATCHED else condition.ranking
-    if _is_stored(stored):
+    if comes_from_maps(stored):
         key.append(hashes[stored, condition.checkpoint])
     return key
-
-
-def _is_stored(ranking: str) -> bool:
-    name, _, control = ranking.partition("/")
-    return bool(control) or is_model_based(name) or name.startswith("sobel")
 
 
 def _stored(source: Source, ranking: str) -> Read:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from heatcheck.attribution.estimator_protocols import CONTROLS, protocol_maps
 from heatcheck.attribution.estimators import ESTIMATORS
-from heatcheck.benchmarks.roar_conditions import derived, is_model_based
+from heatcheck.benchmarks.roar_conditions import comes_from_maps, derived
 from heatcheck.benchmarks.roar_data import SPLITS, Split, data_key, load_data, part_of
 from heatcheck.benchmarks.roar_networks import finished, load_network, network_cell
 from heatcheck.benchmarks.roar_settings import PROBES, Settings, protocol_of
@@ -60,8 +60,8 @@ def image_ids(part: Part, rows: Sequence[int]) -> tuple[int, ...]:
 
 def ranked_from_maps(settings: Settings) -> list[str]:
     """Rankings of a run that come from maps: of estimators, controls and methods, filtered ones included."""
-    own = [name for name in settings.estimators if is_model_based(name) or name.startswith("sobel")]
-    return [*own, *(derived(name, probe) for name in settings.probes for probe in PROBES)]
+    filtered = [derived(name, probe) for name in settings.probes for probe in PROBES]
+    return [*filter(comes_from_maps, settings.estimators), *filtered]
 
 
 def shards(settings: Settings) -> list[Shard]:

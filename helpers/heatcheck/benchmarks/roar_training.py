@@ -16,7 +16,7 @@ from torch import nn
 from heatcheck.benchmarks.image_changes import Change, mask_normalization, mask_only, redrawn_removal, removal
 from heatcheck.benchmarks.masked_batches import MaskedImages, masked_images
 from heatcheck.benchmarks.retraining_modes import condition_network, evaluator_network
-from heatcheck.benchmarks.roar_conditions import INTACT, Condition
+from heatcheck.benchmarks.roar_conditions import INTACT, Condition, intact
 from heatcheck.benchmarks.roar_data import Split, data_key, load_data, part_of
 from heatcheck.benchmarks.roar_fills import fill_of
 from heatcheck.benchmarks.roar_levels import LevelHashes, Source, level_key, level_reader
@@ -196,10 +196,9 @@ def _network(settings: Settings, store: ResultsStore, condition: Condition, chec
 
 def _train_evaluator(settings: Settings, run: int, store: ResultsStore) -> pd.DataFrame:
     data = load_data(data_key(settings))
-    whole = Condition(INTACT, "roar", 0, settings.fill, "scratch", 0, run)
     with checkpoint_file(evaluator_cell(settings, run)) as checkpoint:
         module = evaluator_network(
-            images_of(settings, store, whole, "train"),
+            images_of(settings, store, intact(settings, run), "train"),
             recipe_of(settings, run_seed(settings, run)),
             n_classes=len(data.images.classes),
             percents=settings.percents,

@@ -10,9 +10,8 @@ import torch
 
 from heatcheck.data.cache import Arrays, cached_arrays
 from heatcheck.data.parts import Part
-from heatcheck.data.rendered import SPLITS, Split, render_all
+from heatcheck.data.rendered import SPLITS, Split, render_all, scene_key
 from heatcheck.data.scenes import ATTRIBUTES, Scene, sample_scene
-from heatcheck.data.shader import default_shader, shader_hash
 from heatcheck.runtime.fingerprint import code_fingerprint
 
 SingleObject = Literal["color-material", "shape-material-size"]
@@ -22,7 +21,6 @@ LABELS: Mapping[SingleObject, tuple[str, ...]] = {
     "color-material": ("color", "material"),
     "shape-material-size": ("shape", "material", "size"),
 }
-_SPLIT_SIZE = 1_000_000
 # CLEVR's camera shows one object too small for 32 x 32 pixels. From this share of its distance, and with
 # the object at this share of its distance from the middle, it covers 1 to 30 % of the image, mostly 2 to 10.
 _CAMERA, _PLACE = 0.6, 0.5
@@ -55,18 +53,7 @@ def single_objects(
     """
     if labels not in LABELS:
         raise ValueError(f"labels {labels!r} are unknown; allowed: {', '.join(LABELS)}")
-    if split not in SPLITS:
-        raise ValueError(f"split {split!r} is unknown; allowed: {', '.join(SPLITS)}")
-    if not 1 <= n <= _SPLIT_SIZE or size < 1:
-        raise ValueError(f"need 1 <= n <= {_SPLIT_SIZE} images of at least 1 pixel, got n={n}, size={size}")
-    key = {
-        "split": split,
-        "n": n,
-        "size": size,
-        "seed": seed,
-        "shader": shader_hash(default_shader()),
-        "code": code_fingerprint(__name__),
-    }
+    key = {**scene_key(split, n, size, seed), "made_by": code_fingerprint(__name__)}
     arrays = cached_arrays(labels, key, lambda: _make(split, n, size, seed, labels))
     ids = tuple(f"{labels}/{seed}/{split}/{row:06d}" for row in range(n))
     targets = torch.arange(n, dtype=torch.int64) % len(_classes(labels))

@@ -1,7 +1,7 @@
 """Rendered data sets: scenes with known answers, exact masks and exact boxes."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -41,11 +41,26 @@ def metal_color(split: Split, n: int, *, size: int = 64, seed: int = 0) -> Label
         ValueError: The split is unknown, or ``n`` or ``size`` is out of range.
         CacheError: The cache folder cannot be used.
     """
+    key = scene_key(split, n, size, seed)
+    arrays = cached_arrays("metal-color", key, lambda: _make_metal_color(split, n, size, seed))
+    ids = tuple(f"metal-color/{seed}/{split}/{row:06d}" for row in range(n))
+    masks = torch.from_numpy(arrays["masks"])
+    images = torch.from_numpy(arrays["images"]).permute(0, 3, 1, 2).contiguous().float() / 255
+    boxes = tuple(tight_box(mask) for mask in masks)
+    return LabelledImages("metal-color", ids, images, torch.from_numpy(arrays["targets"]), masks, boxes)
+
+
+def scene_key(split: Split, n: int, size: int, seed: int) -> dict[str, Any]:
+    """What decides ``n`` rendered images but for what is in them; part of the key under which they are kept.
+
+    Raises:
+        ValueError: The split is unknown, or ``n`` or ``size`` is out of range.
+    """
     if split not in SPLITS:
         raise ValueError(f"split {split!r} is unknown; allowed: {', '.join(SPLITS)}")
     if not 1 <= n <= _SPLIT_SIZE or size < 1:
         raise ValueError(f"need 1 <= n <= {_SPLIT_SIZE} images of at least 1 pixel, got n={n}, size={size}")
-    key = {
+    return {
         "split": split,
         "n": n,
         "size": size,
@@ -53,12 +68,6 @@ def metal_color(split: Split, n: int, *, size: int = 64, seed: int = 0) -> Label
         "shader": shader_hash(default_shader()),
         "code": code_fingerprint(__name__),
     }
-    arrays = cached_arrays("metal-color", key, lambda: _make_metal_color(split, n, size, seed))
-    ids = tuple(f"metal-color/{seed}/{split}/{row:06d}" for row in range(n))
-    masks = torch.from_numpy(arrays["masks"])
-    images = torch.from_numpy(arrays["images"]).permute(0, 3, 1, 2).contiguous().float() / 255
-    boxes = tuple(tight_box(mask) for mask in masks)
-    return LabelledImages("metal-color", ids, images, torch.from_numpy(arrays["targets"]), masks, boxes)
 
 
 def metal_scene(split: Split, row: int, *, seed: int = 0) -> Scene:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from heatcheck.figures.common import check_columns, notice, order
+from heatcheck.figures.common import check_means, named_rows, notice, order
 from heatcheck.figures.images import gallery_figure
 from heatcheck.figures.questions import questions_figure
 from heatcheck.figures.style import INK, MUTED, PAGE, SEQUENTIAL, look, size, styled
@@ -68,7 +68,7 @@ def accuracy_figure(table: pd.DataFrame) -> Figure:
     if table.empty:
         return notice("this kind of questions was not asked")
     names = ("ground_truth", "metric", "method", "paper_method", "chance", "is_control")
-    _check(table, (*names, "mean", "low", "high"))
+    check_means(table, (*names, "mean", "low", "high"))
     metrics, truths = order(table["metric"]), order(table["ground_truth"])
     first = table[(table["metric"] == metrics[0]) & (table["ground_truth"] == truths[0])]
     first = first.sort_values("mean", na_position="first", kind="stable").set_index("paper_method")
@@ -101,7 +101,7 @@ def pooling_figure(table: pd.DataFrame) -> Figure:
     Raises:
         ValueError: A column is missing or the table is empty.
     """
-    _check(table, ("metric", "method", "pooling", "mean", "best"))
+    check_means(table, ("metric", "method", "pooling", "mean", "best"))
     metrics, poolings = order(table["metric"]), order(table["pooling"])
     methods = order(table["method"])
     figure = Figure(figsize=size(PAGE, 1.35 + 0.175 * len(methods)), layout="constrained")
@@ -144,7 +144,7 @@ def subsets_figure(table: pd.DataFrame, *, ylabel: str) -> Figure:
     Raises:
         ValueError: A column is missing or the table is empty.
     """
-    _check(table, ("by", "subset", "method", "n", "mean", "low", "high"))
+    check_means(table, ("by", "subset", "method", "n", "mean", "low", "high"))
     kinds = order(table["by"])
     figure = Figure(figsize=size(PAGE, 3.1), layout="constrained")
     axes = figure.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
@@ -205,7 +205,7 @@ def controls_figure(table: pd.DataFrame, measures: Sequence[str] = ("spearman", 
     """
     if table.empty:
         return notice("no control experiments were run")
-    _check(table, ("experiment", "method", "measure", "mean", "low", "high"))
+    check_means(table, ("experiment", "method", "measure", "mean", "low", "high"))
     experiments = order(table["experiment"])
     methods = order(table["method"])[::-1]
     height = 0.5 + 0.16 * len(methods)
@@ -239,7 +239,7 @@ def variants_figure(table: pd.DataFrame) -> Figure:
     """
     if table.empty:
         return notice("no settings were compared")
-    _check(table, ("method", "label", "metric", "mean", "low", "high", "is_main"))
+    check_means(table, ("method", "label", "metric", "mean", "low", "high", "is_main"))
     metrics = order(table["metric"])
     pairs = list(dict.fromkeys(zip(table["method"], table["label"], strict=True)))[::-1]
     figure = Figure(figsize=size(PAGE, 0.62 + 0.155 * len(pairs)), layout="constrained")
@@ -274,14 +274,4 @@ def _dots(axis: Axes, rows: pd.DataFrame) -> None:
         axis.plot(
             row["mean"], place, "o", color=color, markerfacecolor="white" if hollow else color, markersize=4
         )
-    axis.set_ylim(-0.7, len(rows) - 0.3)
-    axis.spines["left"].set_visible(False)
-    axis.tick_params(axis="y", length=0)
-    axis.grid(axis="both")
-    axis.set_axisbelow(True)
-
-
-def _check(table: pd.DataFrame, columns: Sequence[str]) -> None:
-    check_columns(table, columns)
-    if table.empty or not np.isfinite(table["mean"].to_numpy(dtype=float)).any():
-        raise ValueError("table is empty or holds no finite number; nothing to draw")
+    named_rows(axis, len(rows))

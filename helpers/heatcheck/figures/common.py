@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from heatcheck.figures.style import MUTED, PAGE, size
@@ -29,3 +31,23 @@ def check_columns(table: pd.DataFrame, columns: Sequence[str]) -> None:
     missing = [column for column in columns if column not in table.columns]
     if missing:
         raise ValueError(f"table has no column {', '.join(missing)}; needed: {', '.join(columns)}")
+
+
+def check_means(table: pd.DataFrame, columns: Sequence[str]) -> None:
+    """Refuse a table that lacks one of ``columns`` or has no finite ``mean``.
+
+    Raises:
+        ValueError: It is so.
+    """
+    check_columns(table, columns)
+    if table.empty or not np.isfinite(table["mean"].to_numpy(dtype=float)).any():
+        raise ValueError("table is empty or holds no finite number; nothing to draw")
+
+
+def named_rows(axis: Axes, n_rows: int) -> None:
+    """Room on the y axis for ``n_rows`` rows with names instead of ticks, over a grid of both directions."""
+    axis.set_ylim(-0.7, n_rows - 0.3)
+    axis.spines["left"].set_visible(False)
+    axis.tick_params(axis="y", length=0)
+    axis.grid(axis="both")
+    axis.set_axisbelow(True)

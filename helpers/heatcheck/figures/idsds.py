@@ -1,14 +1,12 @@
 """Figures of the single-deletion chapter about methods and protocols: tidy tables in, figures out."""
 
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from heatcheck.figures.common import check_columns, notice, order
+from heatcheck.figures.common import check_columns, check_means, named_rows, notice, order
 from heatcheck.figures.style import INK, MUTED, PAGE, look, size, styled
 
 _HIGHER = "higher is better →"
@@ -30,7 +28,7 @@ def methods_figure(table: pd.DataFrame, *, ceiling: float | None = None) -> Figu
     Raises:
         ValueError: A column is missing or the table is empty.
     """
-    _check(table, ("row", "kind", "method", "transform", "model", "mean", "low", "high"))
+    check_means(table, ("row", "kind", "method", "transform", "model", "mean", "low", "high"))
     figure = Figure(figsize=size(PAGE, 0.65 + 0.155 * len(table)), layout="constrained")
     axis = figure.subplots()
     rows = table.iloc[::-1].reset_index(drop=True)
@@ -50,7 +48,7 @@ def methods_figure(table: pd.DataFrame, *, ceiling: float | None = None) -> Figu
     axis.set_yticks(range(len(rows)), names, fontsize=6.5)
     for label, kind in zip(axis.get_yticklabels(), rows["kind"], strict=True):
         label.set(color=MUTED if kind == _CONTROL else INK, style="normal" if kind != _CONTROL else "italic")
-    _plain(axis, len(rows))
+    named_rows(axis, len(rows))
     axis.set_xlabel(f"mean rank correlation, {_HIGHER}", color=MUTED, fontsize=7, loc="right")
     return figure
 
@@ -84,7 +82,7 @@ def transforms_figure(table: pd.DataFrame) -> Figure:
     left.set_title("Score: raw (filled), absolute (hollow)")
     right.set_title("Raw minus absolute, paired")
     for axis in (left, right):
-        _plain(axis, len(rows))
+        named_rows(axis, len(rows))
     return figure
 
 
@@ -156,7 +154,7 @@ def baselines_figure(table: pd.DataFrame) -> Figure:
         _dot(axis, row | {"method": method}, place, hollow=row["transform"] in _ABSOLUTE)
     axis.axvline(0, color=MUTED, linewidth=0.7, zorder=0)
     axis.set_yticks(range(len(labels)), labels, fontsize=6.5)
-    _plain(axis, len(labels))
+    named_rows(axis, len(labels))
     axis.set_xlabel(f"mean rank correlation, {_HIGHER}", color=MUTED, fontsize=7, loc="right")
     return figure
 
@@ -212,17 +210,3 @@ def _dot(axis: Axes, row: dict[Any, Any], place: float, *, hollow: bool, muted: 
     axis.plot(ends, [place, place], color=color, linewidth=1.6, alpha=0.55, solid_capstyle="butt")
     face = "white" if hollow else color
     axis.plot(row["mean"], place, "o", color=color, markerfacecolor=face, markersize=4.2)
-
-
-def _plain(axis: Axes, n_rows: int) -> None:
-    axis.set_ylim(-0.7, n_rows - 0.3)
-    axis.spines["left"].set_visible(False)
-    axis.tick_params(axis="y", length=0)
-    axis.grid(axis="both")
-    axis.set_axisbelow(True)
-
-
-def _check(table: pd.DataFrame, columns: Sequence[str]) -> None:
-    check_columns(table, columns)
-    if table.empty or not np.isfinite(table["mean"].to_numpy(dtype=float)).any():
-        raise ValueError("table is empty or holds no finite number; nothing to draw")

@@ -9,7 +9,7 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from heatcheck.figures.common import check_columns, order
+from heatcheck.figures.common import check_means, order
 from heatcheck.figures.style import DIVERGING, INK, MUTED, PAGE, look, size, styled
 
 
@@ -23,7 +23,7 @@ def conditions_figure(table: pd.DataFrame) -> Figure:
     Raises:
         ValueError: A column is missing or the table is empty.
     """
-    _check(table, ("row", "condition", "mean"))
+    check_means(table, ("row", "condition", "mean"))
     rows, conditions = order(table["row"]), order(table["condition"])
     grid = table.pivot(index="row", columns="condition", values="mean").loc[rows, conditions]
     return cells_figure(grid, highest=1.0)
@@ -63,7 +63,7 @@ def degradation_figure(table: pd.DataFrame) -> Figure:
     Raises:
         ValueError: A column is missing or the table is empty.
     """
-    _check(table, ("method", "row", "noise", "mean", "low", "high"))
+    check_means(table, ("method", "row", "noise", "mean", "low", "high"))
     figure = Figure(figsize=size(PAGE * 0.6, 2.4), layout="constrained")
     axis = figure.subplots()
     for row in order(table["row"]):
@@ -93,7 +93,7 @@ def breakdown_figure(parts: Sequence[tuple[str, pd.DataFrame]]) -> Figure:
     if not parts:
         raise ValueError("no panel given; pass at least one title and table")
     for _, table in parts:
-        _check(table, ("method", "row", "group", "mean", "low", "high", "n"))
+        check_means(table, ("method", "row", "group", "mean", "low", "high", "n"))
     widths = [len(order(table["group"])) for _, table in parts]
     figure = Figure(figsize=size(PAGE, 2.9), layout="constrained")
     axes = figure.subplots(1, len(parts), sharey=True, squeeze=False, width_ratios=widths)[0]
@@ -122,9 +122,3 @@ def _style(method: str) -> dict[str, Any]:
     if method.startswith("true drops"):
         return {"color": INK, "linestyle": "-"}
     return {"color": look(method).color, "linestyle": look(method).line}
-
-
-def _check(table: pd.DataFrame, columns: Sequence[str]) -> None:
-    check_columns(table, columns)
-    if table.empty or not np.isfinite(table["mean"].to_numpy(dtype=float)).any():
-        raise ValueError("table is empty or holds no finite number; nothing to draw")

@@ -3,8 +3,9 @@
 import pytest
 from tests.benchmarks.roar.conftest import PLAIN, digits_settings
 
+from heatcheck.attribution.catalog import load_catalog
 from heatcheck.benchmarks import roar
-from heatcheck.benchmarks.roar_conditions import INTACT, conditions, is_model_based, label
+from heatcheck.benchmarks.roar_conditions import INTACT, comes_from_maps, conditions, is_model_based, label
 from heatcheck.benchmarks.roar_settings import protocol_of, recipe_of
 
 
@@ -61,6 +62,30 @@ def test_conditions_are_different_and_controls_ignore_the_network() -> None:
     assert {condition.checkpoint for condition in scratch if condition.ranking == "random"} == {0}
     assert {condition.checkpoint for condition in scratch if condition.ranking == "grad"} == {0, 1, 2}
     assert {condition.percent for condition in scratch if condition.ranking == INTACT} == {0}
+
+
+@pytest.mark.parametrize(
+    ("ranking", "model_based", "from_maps"),
+    [
+        ("grad", True, True),
+        ("sq-ig", True, True),
+        ("input-x-gradient", True, True),
+        ("grad/gaussian", False, True),
+        ("grad/shuffle", False, False),
+        ("sobel", False, True),
+        ("centre", False, True),
+        ("random-blocks", False, True),
+        ("random", False, False),
+        ("random-redrawn", False, False),
+        ("oracle", False, False),
+        ("leaky", False, False),
+        (INTACT, False, False),
+    ],
+)
+def test_what_a_ranking_comes_from(ranking: str, model_based: bool, from_maps: bool) -> None:
+    load_catalog()
+    assert is_model_based(ranking) == model_based
+    assert comes_from_maps(ranking) == from_maps
 
 
 def test_labels_are_those_of_the_paper() -> None:
