@@ -1,7 +1,6 @@
 """The published table of remove and retrain as data, and what is computed from it."""
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from heatcheck.benchmarks.published import published_scores
 from heatcheck.benchmarks.roar_published import (
     Statement,
     published_agreement,
-    published_beside,
     published_curves,
     published_statements,
     published_summary,
@@ -173,15 +171,3 @@ def test_statements_name_the_cells_that_contradict_them(
     assert sorted(filter(None, found.exceptions.split("; "))) == exceptions
     assert (found.cells, found.agreeing) == (cells, cells - len(exceptions))
     assert found.holds is (not exceptions)
-
-
-def test_own_accuracies_stand_beside_the_published_ones() -> None:
-    ours = pd.DataFrame({"mode": ["roar"], "percent": [90], "method": ["var-grad"], "mean": [0.2]})
-    table = published_beside(ours)
-    assert len(table) == len(published_scores("roar"))
-    filled = table[table["here"].notna()]
-    assert set(filled["data"]) == set(DATA.values())
-    assert (filled["here"] == 0.2).all()
-    assert not math.isclose(filled["published"].iloc[0], 0.2)
-    with pytest.raises(ValueError, match="twice"):
-        published_beside(pd.concat([ours, ours]))

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from heatcheck.attribution.registry import is_control as is_control
 from heatcheck.benchmarks.idsds_methods import is_aligned, study_row
 from heatcheck.benchmarks.idsds_scores import N_RESAMPLES, Condition, Score
-from heatcheck.benchmarks.published import published_scores
 from heatcheck.metrics.flags import FLAGS, OK
 from heatcheck.metrics.resampling import defined_means, mean_intervals
 from heatcheck.metrics.statistics import average_ranks
@@ -80,42 +79,6 @@ def difference_interval(first: Array, second: Array, *, seed: int = 0) -> tuple[
     difference = np.asarray(first, dtype=float) - np.asarray(second, dtype=float)
     mean, low, high = mean_intervals(difference[:, None], n_resamples=N_RESAMPLES, seed=seed)
     return float(mean[0]), float(low[0]), float(high[0]), int((~np.isnan(difference)).sum())
-
-
-def best_methods(table: pd.DataFrame) -> pd.DataFrame:
-    """Row of the best method of each model and protocol in a ``score_table``; controls are left out."""
-    methods = table[~table["is_control"] & table["mean"].notna()]
-    sign = np.where(methods["better"] == "higher", 1.0, -1.0)
-    ordered = methods.assign(order=sign * methods["mean"]).sort_values(
-        "order", ascending=False, kind="stable"
-    )
-    groups = list(Condition._fields)
-    best = ordered.drop_duplicates(groups).drop(columns="order")
-    return best.sort_index().reset_index(drop=True)
-
-
-def published_rows(table: pd.DataFrame, *, metric: str = "IDSDS") -> pd.DataFrame:
-    """Published scores with ours in the column beside them; ours are empty where nothing was run.
-
-    Args:
-        table: Of ``score_table``, one condition.
-        metric: Published metric.
-
-    Returns:
-        Columns ``method, transform, row, published, here, low, high, model, data, setting, comparable,
-        provenance, source``; ``model`` is the published one.
-    """
-    published = published_scores(CHAPTER)
-    published = published[published["metric"] == metric].rename(columns={"value": "published"})
-    ours = table[["method", "transform", "mean", "low", "high"]].rename(columns={"mean": "here"})
-    joined = published.merge(ours, how="left", on=["method", "transform"])
-    rows = [
-        study_row(name, transform)
-        for name, transform in zip(joined["method"], joined["transform"], strict=True)
-    ]
-    joined = joined.assign(row=rows)
-    order = ["method", "transform", "row", "published", "here", "low", "high", "model", "data", "setting"]
-    return joined[[*order, "comparable", "provenance", "source"]]
 
 
 def _summary(score: Score, seed: int) -> pd.DataFrame:

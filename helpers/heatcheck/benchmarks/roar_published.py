@@ -109,26 +109,6 @@ def published_statements() -> list[Statement]:
     return [*_against_random(), *_smoothing(), *_both_ends()]
 
 
-def published_beside(ours: pd.DataFrame) -> pd.DataFrame:
-    """Published accuracies with ours in the column beside them; ours are empty where nothing was run.
-
-    Args:
-        ours: Columns ``mode, percent, method, mean``, one data set and one granularity.
-
-    Returns:
-        Columns ``data, mode, percent, method, published, here, comparable, doubtful, source``.
-
-    Raises:
-        ValueError: A cell of ours appears twice.
-    """
-    key = ["mode", "percent", "method"]
-    if ours.duplicated(key).any():
-        raise ValueError("ours has a cell twice; pass one data set and one granularity")
-    table = published_scores("roar").rename(columns={"value": "published"})
-    joined = table.merge(ours[[*key, "mean"]].rename(columns={"mean": "here"}), how="left", on=key)
-    return joined[["data", *key, "published", "here", "comparable", "doubtful", "source"]]
-
-
 def _wide(cells: pd.DataFrame, mode: str) -> pd.DataFrame:
     """Accuracies of one data set and mode, estimators by thresholds, in the order of the table."""
     chosen = cells[cells["mode"] == mode]

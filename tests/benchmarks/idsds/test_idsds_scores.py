@@ -18,10 +18,8 @@ from heatcheck.benchmarks.idsds_scores import (
     tidy_scores,
 )
 from heatcheck.benchmarks.idsds_tables import (
-    best_methods,
     compare_transforms,
     difference_interval,
-    published_rows,
     score_table,
 )
 from heatcheck.benchmarks.patch_table import TableKey
@@ -159,11 +157,8 @@ def test_the_best_rank_belongs_to_the_better_mean(table: pd.DataFrame) -> None:
     assert set(table.loc[~descending, "better"]) == {"higher"}
 
 
-def test_controls_are_marked_and_never_the_best(table: pd.DataFrame) -> None:
+def test_controls_are_marked(table: pd.DataFrame) -> None:
     assert set(table.loc[table["is_control"], "method"]) == {"random", "centre", "constant"}
-    best = best_methods(table)
-    assert not best["is_control"].any()
-    assert len(best) == len(table[["stage", "protocol", "output", "grid", "fill"]].drop_duplicates())
 
 
 def test_a_table_names_its_profile_and_the_rows_of_the_study(table: pd.DataFrame) -> None:
@@ -205,17 +200,6 @@ def test_tidy_scores_have_a_row_per_image_and_score(results: Results, scores: li
 def test_a_stage_that_was_not_run_is_refused(results: Results) -> None:
     with pytest.raises(ValueError, match=r"toy-patches \(tuned\)"):
         headline_score(results, "other")
-
-
-def test_published_scores_stand_beside_ours(results: Results) -> None:
-    table = score_table([headline_score(results, "toy-patches")], profile="reference")
-    found = published_rows(table)
-    rows = found[(found["source"] == "hesse2024benchmarking") & (found["model"] == "ResNet-50")]
-    row = records(rows, "method", "transform")["integrated-gradients", "raw"]
-    ours = records(table, "method", "transform")["integrated-gradients", "raw"]
-    assert (row["published"], row["here"], row["row"]) == (0.196, ours["mean"], "IG")
-    assert found.loc[found["method"] == "rise", "here"].isna().all()
-    assert len(found) == (published_scores("idsds")["metric"] == "IDSDS").sum()
 
 
 def test_published_scores_say_where_they_come_from() -> None:
