@@ -147,6 +147,20 @@ record(out, model=results.settings.counted_model, **deletion_summary.quotable(re
 {{ bring_your_own.n_images }} scenes separate good from bad, not good from slightly better; the intervals say where that line is.
 :::
 
+## All four benchmarks on one card
+
+One benchmark asks one question.
+`heatcheck compare` asks all of them and puts the answers on a card:
+
+```bash
+heatcheck compare --method my_method.py
+```
+
+The card has a line per metric: the score, the rank among the built-in methods with its interval, the best control, and whether the method beats every control.
+It is printed, and written to `card-<method>/` with a figure, a table in LaTeX for a paper's appendix, and a manifest of what it was made with.
+Expect different ranks from different benchmarks, and report them all: a method that is first by one metric and behind `random` by another has shown something about both.
+{ref}`The guide <compare-your-method>` lists the files and options.
+
 ## Exercise
 
 Copy `my_method.py`, return the *negated* map under another name, and run the deletion chapter with both.

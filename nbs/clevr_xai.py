@@ -8,8 +8,8 @@ Is the relevance on the objects that decide the answer?
 
 In most pictures nobody knows which pixels *should* matter.
 Here it is known by construction: scenes are rendered, questions are programs, and the program says which objects decide {cite}`arras2022clevr,johnson2017clevr`.
-Let $h \ge 0$ be a heatmap and $G$ the pixels of those objects, $|G| = K$ of them.
-Two numbers measure what falls on them:
+Let $h \ge 0$ be a {term}`heatmap` and $G$ the pixels of those objects, $|G| = K$ of them.
+Two numbers measure what falls on them, {term}`relevance mass accuracy` and {term}`relevance rank accuracy`, or *mass* and *rank* for short:
 
 ```{math}
 :label: eq-mass-rank
@@ -19,7 +19,7 @@ Two numbers measure what falls on them:
 ```
 
 where $P_K$ are the $K$ pixels with the largest $h$.
-Both lie between 0 and 1, **higher is better**, and a map that knows nothing scores the share of the image that $G$ covers.
+Both lie between 0 and 1, **higher is better**, and a map that knows nothing scores the share of the image that $G$ covers, its {term}`chance level`.
 The figures show scenes with their questions first, then heatmaps, then who finds the objects, and at last whether a map that finds them has anything to do with the question.
 """
 
@@ -90,11 +90,12 @@ memory: str | None = None  # extra memory to use, such as "512MB"
 """
 ## Scenes, questions, and what decides
 
-The model is a {term}`Relation Network` {cite}`santoro2017simple`: it looks at all pairs of 49 cells of the image, together with the question, and gives one of 28 answers.
+The model is a {term}`Relation Network` {cite}`santoro2017simple`: it looks at all pairs of the 49 cells of a grid over the image, together with the question, and gives one of 28 answers.
 **Simple** questions ask for one attribute of one object that the words single out.
 **Complex** ones count, compare and follow relations.
 
 What counts as *the objects that decide* is a choice, so there are several {term}`ground truths <ground truth>`.
+Each is a *mask*: the set of pixels of some objects.
 For simple questions: the *single* object that is asked for, or *all* objects of the scene.
 For complex ones, from narrow to wide: objects that a "the ..." denotes (*unique*), these and the first set that the question's last steps work on (*first non-empty*), every set on the way (*union*), and *all* objects.
 
@@ -156,9 +157,10 @@ export_table(
 :header-rows: 1
 :::
 
-## Heatmaps
+## Heatmaps of all methods
 
-The paper compares ten methods, most of them in several variants; those of this run all explain the answer that the network gave.
+{cite:t}`arras2022clevr` compare ten methods, most of them in several {term}`variants <variant>`; those of this run all explain the answer that the network gave.
+What each of them does is said in one line in {numref}`tab-methods`.
 A variant's channels are joined by the {term}`pooling` under which it scores best, as it is reported below.
 """
 
@@ -182,7 +184,7 @@ export_table(
 :name: fig-clevr-xai-gallery
 :alt: Three scenes with the object that is asked for outlined in yellow, each followed by the heatmaps of all methods and of controls.
 
-Heatmaps of correctly answered questions, the best method by mass first; controls, which never look at the network, come last. Yellow: the object that decides. The questions: {{ clevr_xai.questions }}.
+Heatmaps of correctly answered questions, the best method by mass first; controls, which never look at the network, come last. The darker, the more relevance, each map scaled by itself. Yellow: the object that decides. The questions: {{ clevr_xai.questions }}.
 :::
 
 When the answer is wrong, the map can tell why.
@@ -192,7 +194,7 @@ Did the network look at another object, or at the right one and misjudge it?
 :name: fig-clevr-xai-wrong
 :alt: Scenes whose question was answered wrongly, with the heatmaps of all methods for the wrong answer.
 
-Maps for wrongly answered questions. At the left: what the network said, and what was right. The questions: {{ clevr_xai.wrong_questions }}.
+Maps for wrongly answered questions, colored as in {numref}`fig-clevr-xai-gallery`. At the left: what the network said, and what was right. The questions: {{ clevr_xai.wrong_questions }}.
 :::
 
 :::{csv-table} Relevance mass on the object that was asked for: maps of right answers, and of the few wrong ones with a 95 % interval.
@@ -203,7 +205,7 @@ Maps for wrongly answered questions. At the left: what the network said, and wha
 
 ## Who finds the object?
 
-Each method appears with its best variant and pooling *for that very panel*, chosen on the same questions, as the paper does it.
+Each method appears with its best variant and pooling *for that very panel*, chosen on the same questions, as the paper does it; how far that flatters is measured below ({numref}`tab-clevr-xai-split`).
 """
 
 # %% tags=["hide-input", "remove-output"]
@@ -242,7 +244,7 @@ Mass (top) and rank (bottom) on simple questions, with 95 % intervals over quest
 :header-rows: 1
 :::
 
-:::{csv-table} What was chosen for the first ground truth (of two variants the first is best by mass, the second by rank), and the rank of each method with its 95 % interval. Discarded maps are zero everywhere.
+:::{csv-table} What was chosen for the first ground truth (of two variants the first is best by mass, the second by rank), and each method's rank among the methods, 1 is best, with its 95 % interval ({term}`rank interval`). Discarded maps are zero everywhere.
 :name: tab-clevr-xai-choices
 :file: ../results/clevr_xai/latest/choices.csv
 :header-rows: 1
@@ -273,7 +275,7 @@ The same on complex questions, for four ground truths from narrow to wide.
 :::
 
 Are neighbors in the ranking really different?
-The same questions were asked of both, so their difference has a paired interval.
+Both explain the same questions, so their difference has a paired interval ({term}`paired difference`).
 """
 
 # %% tags=["hide-input", "remove-output"]
@@ -284,7 +286,7 @@ export_table(
 
 # %% [markdown]
 """
-:::{csv-table} Difference in mass between each method and the next one of the ranking, on the first ground truth: paired 95 % bootstrap interval.
+:::{csv-table} Difference in mass between each method and the next one of the ranking, on the first ground truth: paired 95 % {term}`bootstrap interval`. Where it holds zero, the two have no order.
 :name: tab-clevr-xai-neighbors
 :file: ../results/clevr_xai/latest/neighbors.csv
 :header-rows: 1
@@ -344,7 +346,7 @@ Mean accuracy in percent for every method and pooling on the first ground truth;
 :header-rows: 1
 :::
 
-The best of ten is flattered.
+The best of ten poolings is flattered.
 To see by how much, the pooling is chosen on a random half of the questions and scored on the other half, fifty times and both ways: the largest gain that vanishes is {{ clevr_xai.optimism_text }}.
 
 :::{csv-table} Pooling chosen on all questions, and on halves that are not scored. *Optimism* is what choosing on the reported questions adds, *agree* the share of halves that choose the same pooling.
@@ -355,6 +357,7 @@ To see by how much, the pooling is chosen on a random half of the questions and 
 
 ## What does accuracy depend on?
 
+Questions are not alike, so they are split by how sure the network was, by their type, by the length of their program and by the size of the objects that decide.
 """
 
 # %% tags=["hide-input", "remove-output"]
@@ -378,13 +381,14 @@ A map has a finest grain, so a small target may be hard to hit whatever the meth
 
 ## Settings
 
+Every method has knobs, and the ranking is one of *settings*, not of names.
+
 :::{csv-table} All variants that were run on all questions, on the first ground truth, each with its best pooling: mean (standard deviation) median.
 :name: tab-clevr-xai-all
 :file: ../results/clevr_xai/latest/variants_best.csv
 :header-rows: 1
 :::
 
-Every method has knobs, and the ranking is one of *settings*, not of names.
 Each group below changes one knob on {{ clevr_xai.n_variants }} questions.
 """
 
@@ -402,7 +406,7 @@ export_table(
 :name: fig-clevr-xai-variants
 :alt: Dots with intervals for mass and rank, one row per setting: baselines of integrated gradients, noise and samples of the smoothing methods, layers of Grad-CAM, rules of LRP; filled dots are the main settings.
 
-Settings of the methods, each with its best pooling. Filled: the setting that the rest of the chapter uses.
+Settings of the methods, each with its best pooling; compare the dots of one group, which differ in one knob. Filled: the setting that the rest of the chapter uses.
 :::
 
 :::{csv-table} The same in numbers: means with the best pooling, and the paired difference to the main setting with its 95 % interval; poolings are in the exported rows of the figure.
@@ -433,7 +437,7 @@ export_table(
 ## Is it the map of *this* question?
 
 A map can lie on the right object and still not explain the answer: perhaps it lies there whatever is asked.
-So each map is made again with one thing exchanged, and compared with the map as it was:
+So each map is made again with one thing exchanged, and compared with the map as it was (a {term}`control experiment`):
 
 - **other question**: another question about the same image, scored on the object of the first one,
 - **other answer**: the same question, but another answer of its kind is explained,
@@ -474,7 +478,7 @@ Above: rank correlation of each map with the exchanged one; 1 means that nothing
 :::
 
 Two results stand out in theory already.
-Deconvnet passes every ReLU backwards as if it were open and shut by the sign of the signal alone; this network has no other gate, so the map of an answer *cannot* depend on the image.
+Deconvnet goes backwards through a ReLU by the sign of the backward signal alone, whatever the image had done there; this network has no other gate, so the map of an answer *cannot* depend on the image.
 And LRP with the rule of the paper, $\alpha 1 \beta 0$, is known to change little with the answer it explains {cite}`sixt2022rigorous`: it can find the right object without saying why this answer was given.
 Here the map of another answer is correlated with that of the right one by {{ clevr_xai.other_answer.lrp }} for LRP, {{ clevr_xai.other_answer.guided_backprop }} for Guided Backprop and {{ clevr_xai.other_answer.gradient }} for the gradient.
 With another question, which asks for another object, LRP's is {{ clevr_xai.other_question.lrp }}.
@@ -482,6 +486,7 @@ Whether a map follows the question, the answer or neither is read off the column
 
 ## Reference levels
 
+What would a map score that knows nothing of the network, and what one that knows the mask?
 """
 
 # %% tags=["hide-input", "remove-output"]
@@ -492,7 +497,7 @@ export_table(
 
 # %% [markdown]
 """
-:::{csv-table} What maps score that know nothing of the network. *chance* is the mean share of the image that the masks cover; *oracle* is the mask itself.
+:::{csv-table} What maps score that know nothing of the network. *chance* is the mean share of the image that the masks cover; {term}`oracle` is the mask itself.
 :name: tab-clevr-xai-levels
 :file: ../results/clevr_xai/latest/levels.csv
 :header-rows: 1
@@ -562,7 +567,7 @@ record(
 
 :::{admonition} Limits of this test
 :class: warning
-- It supposes that a network which answers correctly looks at the objects that decide. It may use shadows, reflections or what else stands in the scene, and masks hold neither shadow nor reflection.
+- It supposes that a network which answers correctly looks at the objects that decide. It may use shadows, reflections or what else stands in the scene {cite}`lapuschkin2019unmasking`, and masks hold neither shadow nor reflection.
 - Masks are generous: a pixel touched by the resizing filter belongs to the object.
 - Colors and shapes of rendered scenes are not the world, and one small network is not all networks. The weights were trained on scenes of this renderer; they do not know the original CLEVR images.
 - {{ clevr_xai.discarded }} maps were discarded because they are zero everywhere, and {{ clevr_xai.wide_ties }} ranks depend by more than 0.05 on the order of equal pixels.

@@ -6,7 +6,7 @@ r"""
 **Question.** If the pixels that a heatmap calls important are removed, does the network lose its confidence?
 And does the heatmap find the object at all?
 
-Pixels are removed from the highest relevance to the lowest.
+A {term}`heatmap` orders the pixels; they are removed from the highest relevance to the lowest.
 Let $x_k$ be the image after $k$ of $S$ steps; the deletion score is the area under the probability of the explained class $c$,
 
 ```{math}
@@ -15,10 +15,11 @@ Let $x_k$ be the image after $k$ of $S$ steps; the deletion score is the area un
 ```
 
 a number between 0 and 1; **lower is better** {cite}`petsiuk2018rise`.
-Insertion runs the film backwards, from a blurred image to the original, and higher is better.
+{term}`Insertion <insertion>` runs the film backwards, from a blurred image to the original, and higher is better.
 
 Localization asks something else: the box around the most relevant pixels is compared with the true box of the object {cite}`fong2017interpretable,agarwal2020explaining`.
-The two need not agree, and this chapter shows where they part.
+The two need not agree.
+The figures show one deletion frame by frame first, then heatmaps and what is put in the holes, then curves and scores beside those of controls, and at last what the scores and the maps depend on.
 """
 
 # %% tags=["hide-input"]
@@ -107,7 +108,7 @@ memory: str | None = None  # extra memory to use, such as "512MB"
 ## What is explained
 
 Two sets of images take part.
-**Photographs** are shown: a real ImageNet classifier, EfficientNet-Lite0, looks at a few pictures that everybody can judge.
+**Photographs** are shown: a real ImageNet classifier, EfficientNet-Lite0 {cite}`tan2019efficientnet`, looks at a few pictures that everybody can judge.
 A few pictures prove nothing, so the **counting** is done on rendered scenes: three to five objects of which exactly one is made of metal, and the class is *its* color.
 There the box and the mask of the object that decides the class are known to the pixel, and the rubber objects carry colors too, but wrong ones.
 
@@ -147,7 +148,7 @@ One deletion, frame by frame, by the heatmap of *{{ deletion.example }}*. The sh
 
 ## Heatmaps of all methods
 
-The same two photographs through every method.
+The same two photographs through every method; {numref}`tab-methods` says in one line what each of them does.
 Maps with a sign are red where a pixel speaks for the class and blue where it speaks against it.
 """
 
@@ -192,7 +193,7 @@ export_figure(figure, f"{out}/removal_sp")
 Sliding patch without and with inpainting. Shown is the window that costs most probability; under each picture stands the probability of the class. Heatmaps are red where hiding a window hurts.
 :::
 
-LIME hides a random half of the superpixels and fits a linear model to many such samples {cite}`ribeiro2016why`.
+LIME hides a random half of the {term}`superpixels <superpixel>` and fits a linear model to many such samples {cite}`ribeiro2016why`.
 """
 
 # %% tags=["hide-input", "remove-output"]
@@ -292,6 +293,7 @@ Where the dotted line stays above the dashed one, a part of the distance between
 
 ## Curves
 
+From one film to many: each image gives a curve for each method, and these are their means.
 """
 
 # %% tags=["hide-input", "remove-output"]
@@ -311,8 +313,8 @@ Mean curves on {{ deletion.n_images }} {{ deletion.counted_name }} with 95 % int
 
 ## Scores, with intervals and controls
 
-Every score has a 95 % bootstrap interval over images, drawn from the same images for all methods.
-Equal pixels go row by row, from the top; `ties = "mean"` averages over ten random orders instead, which superpixels deserve in a published table.
+Every score has a 95 % {term}`bootstrap interval` over images, drawn from the same images for all methods.
+Equal pixels go row by row, from the top; `ties = "mean"` averages over ten random orders instead, which superpixels deserve in a published table ({term}`tie rule`).
 Thresholds of boxes are chosen per method on {{ deletion.n_heldout }} held-out images, never on those that are scored.
 """
 
@@ -329,7 +331,7 @@ export_figure(figure, f"{out}/scores", table)
 :name: fig-deletion-scores
 :alt: Two panels of dots with intervals, one row per method sorted from best on top, left deletion and right insertion; hollow gray dots are controls.
 
-Deletion and insertion scores on {{ deletion.n_images }} {{ deletion.counted_name }}. Hollow and gray: controls that never look at the network.
+Deletion (lower is better) and insertion (higher is better) on {{ deletion.n_images }} {{ deletion.counted_name }}: means with 95 % intervals, the best method on top of each panel. Hollow and gray: controls that never look at the network; what stands below one of them has shown nothing. A count beside a row: its {term}`flagged <flag>` maps.
 :::
 """
 
@@ -364,7 +366,7 @@ export_table(
 
 # %% [markdown]
 """
-:::{csv-table} Scores by removing and keeping pixels, on {{ deletion.n_images }} {{ deletion.counted_name }}: mean [95 % interval]. Arrows say which direction is better; flagged maps are those that mark nothing, or everything alike.
+:::{csv-table} Scores by removing and keeping pixels, on {{ deletion.n_images }} {{ deletion.counted_name }}: mean [95 % interval]. Arrows say which direction is better; {term}`flagged <flag>` maps are those that mark nothing, or everything alike.
 :name: tab-deletion-pixels
 :file: ../results/deletion/latest/by_pixels.csv
 :header-rows: 1
@@ -372,7 +374,7 @@ export_table(
 
 Differences that intervals leave open are tested in pairs.
 
-:::{csv-table} Deletion of each method against {{ deletion.reference }}: mean difference, p-value of a paired sign-flip test, and the p-value corrected for all methods by Holm {cite}`holm1979simple`.
+:::{csv-table} Deletion of each method against {{ deletion.reference }}: mean difference, p-value of a paired {term}`sign-flip test`, and the p-value corrected for all methods by Holm {cite}`holm1979simple`.
 :name: tab-deletion-tests
 :file: ../results/deletion/latest/tests.csv
 :header-rows: 1
@@ -400,6 +402,7 @@ Boxes of *{{ deletion.best_localizer }}*, the method that localizes best on the 
 
 ## Localization error against the threshold
 
+The {term}`localization error` is the share of images whose object is not found, and it moves with $\alpha$.
 """
 
 # %% tags=["hide-input", "remove-output"]
@@ -437,13 +440,13 @@ r"""
 :header-rows: 1
 :::
 
-Counted over methods, the smallest error is that of *{{ deletion.best_rule }}*; a method that is good under one rule only is good at being thresholded.
+The rule under which most methods have their smallest error is *{{ deletion.best_rule }}*; a method that is good under one rule only is good at being thresholded.
 
 ## Localization, saliency metric, pointing game, mass and rank
 
 The saliency metric {cite}`dabkowski2017real` asks whether a small crop is enough: $\ln \max(a, 0.05) - \ln p$ for a box of area $a$ whose crop alone has probability $p$.
 The pointing game {cite}`zhang2018top` takes one pixel, the maximum.
-Where the mask is known, mass and rank accuracy {cite}`arras2022clevr` count relevance inside it.
+Where the mask of the object is known, mass and rank, defined in {eq}`eq-mass-rank`, count relevance inside it {cite}`arras2022clevr`.
 """
 
 # %% tags=["hide-input", "remove-output"]
@@ -491,7 +494,7 @@ Deletion scores (left) and the ranks they give (right) for different fills. Line
 A fill is *plausible* when the network takes the result for an image.
 There is no agreed measure of that; the following proxy is **this book's own**.
 Pixels are removed that should not matter, for none belongs to the object that decides (where its place is known): one square of the sliding patch's default size, and a random half of the superpixels.
-If what stands there is plausible, the penultimate features should stay where they were, and the entropy of the prediction too.
+If what stands there is plausible, the *penultimate features*, those before the last layer, should stay where they were, and the entropy of the prediction too.
 """
 
 # %% tags=["hide-input", "remove-output"]
@@ -516,7 +519,7 @@ The measure trusts the network that it judges: a network that ignores gray squar
 
 A method has knobs: the size of the patch, the number of superpixels, a seed.
 A map that changes with them says something about the knob.
-So one setting after the other is varied and each map compared with that of a *reference* setting {cite}`bansal2020sam`, on the same images and with the same random numbers for a method and its inpainting variant.
+So one setting after the other is varied (a {term}`sweep`) and each map compared with that of a *reference* setting {cite}`bansal2020sam`, on the same images and with the same random numbers for a method and its inpainting variant.
 Lengths are given for an image of 224 pixels and scale with the image.
 """
 
@@ -546,7 +549,8 @@ Rank correlation over pixels between the map of another setting and that of the 
 :::
 
 Rank correlation is the headline because it asks for the order of the pixels alone.
-SSIM looks at local structure and depends on how the map is scaled; HOG sees edges without their sign, so a map and its negative are alike to it.
+SSIM, structural similarity {cite}`wang2004image`, looks at local structure and depends on how the map is scaled.
+HOG, histograms of oriented gradients {cite}`dalal2005histograms`, sees edges without their sign, so a map and its negative are alike to it.
 Where the three disagree, a map has moved without changing its shape, or changed its values without changing their order.
 """
 

@@ -117,7 +117,7 @@ memory: str | None = None  # extra memory to use, such as "512MB"
 
 For each image, one pass over the intact image and one for each patch give the drops; they do not depend on the method, so they are computed once per model and shared by all.
 Then each method explains the logit of the image's **true class**, right or wrong as the model may be, and its map is cut into the same patches.
-Nothing is thrown away silently: a map without any ranking, such as a constant one, has no score and is counted.
+Nothing is thrown away silently: a map without any ranking, such as a constant one, has no score and is counted ({term}`flag`).
 
 The images are the rendered scenes of {doc}`deletion`: three to five objects, one of them made of metal, and the class is *its* color.
 The networks are small ones that differ in one thing at a time: depth, width, normalization, biases, the size of the window they look through.
@@ -163,6 +163,7 @@ And {{ "%.0f" | format(100 * idsds.faint_drops) }} % of the drops are fainter th
 
 ## Heatmaps of all methods
 
+Two scenes through every method.
 """
 
 # %% tags=["hide-input", "remove-output"]
@@ -175,7 +176,7 @@ export_figure(gallery_figure(pictures, heatmaps, titles), f"{out}/gallery")
 :name: fig-idsds-gallery
 :alt: Two rendered scenes, each followed by the heatmaps of all methods and of controls.
 
-Maps of *{{ idsds.model }}* after fine-tuning, channels added up, signs kept; the method with the highest mean score comes first, controls come last.
+Maps of *{{ idsds.model }}* after fine-tuning, channels added up, signs kept, each scaled by itself; the method with the highest mean score comes first, controls come last. Red speaks for the class, blue against it; maps without a sign run from light to dark.
 :::
 
 ## Is a hole in the domain?
@@ -225,8 +226,9 @@ The mean absolute difference (MAD) of the softmax outputs before and after says 
 ## The methods
 
 The study ranks 23 rows: some methods appear twice, raw and with absolute values (*abs.*).
-Those that exist for one kind of network only stand here with a network of that kind: attention rollout and the relevance of {cite:t}`chefer2021transformer` with a transformer, B-cos and BagNet maps with networks that compute their own map.
-The presets `smoke` and `quick` take fewer nodes, masks and coalitions than were published; `heatcheck params idsds` lists them.
+Those that exist for one kind of network only stand here with a network of that kind: attention rollout and the relevance of {cite:t}`chefer2021transformer` with a transformer, B-cos and BagNet maps with networks that compute their own map {cite}`bohle2024bcos,brendel2019approximating`.
+What each does is said in one line in {numref}`tab-methods`.
+The presets `smoke` and `quick` take fewer steps of integrated gradients, masks of RISE and coalitions of KernelSHAP than were published; `heatcheck params idsds` lists them.
 """
 
 # %% tags=["hide-input", "remove-output"]
@@ -257,14 +259,14 @@ export_table(
 Scores of {{ idsds.n_rows }} rows of the study on {{ idsds.n_images }} scenes, with 95 % intervals over images; below them other methods, those that ask the model about deletions themselves, and controls. Filled: raw. Hollow: absolute. Dashed: what the true drops would score without their sign.
 :::
 
-:::{csv-table} IDSDS here, and published values of ImageNet networks. The two are **not comparable in value**: other networks, other images. Undefined: images on which the map has no ranking; they are left out of that mean. Profile: {{ idsds.profile }}.
+:::{csv-table} IDSDS here, and published values of ImageNet networks. The two are **not comparable in value**: other networks, other images. Undefined: images on which the map has no ranking; they are left out of that mean. Profile, of which more below: {{ idsds.profile }}.
 :name: tab-idsds-scores
 :file: ../results/idsds/latest/scores.csv
 :header-rows: 1
 :::
 
 How high can a score be?
-The true drops themselves score 1 by definition; what they score without their sign, or with the drops of another deletion value, shows what the sign is worth and how far the order of patches is a fact about the image.
+The true drops themselves, the {term}`oracle` of this test, score 1 by definition; what they score without their sign, or with the drops of another deletion value, shows what the sign is worth and how far the order of patches is a fact about the image.
 
 :::{csv-table} True drops in the place of an attribution: without their sign, with another deletion value, and from the model before fine-tuning.
 :name: tab-idsds-oracle
@@ -352,7 +354,7 @@ Score of the smoothed maps against the noise, four noisy copies each; bands are 
 
 ## As published, or as written
 
-Several published numbers come from methods that a library computes otherwise than their papers say: Grad-CAM++ with the cube of the positive gradients, its smoothed form with the activations of the last noisy copy, SmoothGrad with the noise above.
+Several published numbers come from methods that a library computes otherwise than their papers say {cite}`fernandez2020torchcam`: Grad-CAM++ with the cube of the positive gradients, its smoothed form with the activations of the last noisy copy, SmoothGrad with the noise above.
 The profile `reference` repeats them, the profile `corrected` follows the papers, with noise of 0.15 of each image's range and three uniform baselines per image.
 No table of this chapter mixes the two; this one holds the other profile, on {{ idsds.n_varied }} images.
 """
@@ -378,8 +380,8 @@ export_table(
 
 ## Three protocols
 
-The same score on the network *before* fine-tuning is called SDS: single deletion, out of the domain.
-*Incremental* deletion (IDS) deletes pixels one after the other, the least relevant first, in {{ idsds.n_steps }} steps, and averages the probability of the class; higher is better there too.
+The same score on the network *before* fine-tuning is called {term}`SDS`: single deletion, out of the domain.
+*Incremental* deletion ({term}`IDS`) deletes pixels one after the other, the least relevant first, in {{ idsds.n_steps }} steps, and averages the probability of the class; higher is better there too.
 Do the three rank methods alike?
 """
 
@@ -403,7 +405,7 @@ export_table(
 Ranks of the same methods on *{{ idsds.model }}* under incremental deletion ({{ idsds.n_incremental }} images), SDS and IDSDS. Solid: raw maps. Dashed and hollow: absolute maps.
 :::
 
-:::{csv-table} Agreement of two protocols over methods, on the same images: Kendall's tau and Spearman's rho with 95 % intervals over images; over all maps, and over raw and absolute maps alone, for the sign drives much of the disagreement.
+:::{csv-table} {term}`Agreement <agreement>` of two protocols over methods, on the same images: {term}`Kendall's tau` and {term}`Spearman's rho` with 95 % intervals over images; over all maps, and over raw and absolute maps alone, for the sign drives much of the disagreement.
 :name: tab-idsds-agreement
 :file: ../results/idsds/latest/agreement.csv
 :header-rows: 1
@@ -441,7 +443,7 @@ export_table(
 :name: fig-idsds-conditions
 :alt: A table of colored cells with mean scores, one row per method, one column per way of deleting: the headline, positive drops only, other grids, other deletion values, sets of patches.
 
-Mean scores of raw maps on *{{ idsds.model }}*. Left: the headline. *Positive drops* and *linear* use the same deletions; all other columns ask the network for deletions that it was not fine-tuned with. Blank: no ranking on such a grid.
+Mean scores of raw maps on *{{ idsds.model }}*, red above zero and blue below. Left: the headline. *Positive drops* and *linear* use the same deletions; all other columns ask the network for deletions that it was not fine-tuned with. Blank: no ranking on such a grid.
 :::
 
 A method may explain the logit or the probability of the class, and the drop may be one of either.
@@ -502,7 +504,7 @@ So noise is added to the patch sums of good maps, in known doses.
 :name: fig-idsds-degradation
 :alt: Falling lines of the mean score against the amount of noise, for the true drops and for the best methods.
 
-Scores of maps that are made worse on purpose, with 95 % intervals. The noise is the same at every dose but for its size.
+Scores of maps that are made worse on purpose, with 95 % intervals; a line that does not fall would be a benchmark that does not notice. The noise is the same at every dose but for its size.
 :::
 
 ## What the design of a network does
@@ -528,7 +530,7 @@ export_table(
 :name: fig-idsds-design
 :alt: Panels of lines, one panel per design factor with its networks in order along the axis and one line per method; stars mark maps that a network computes itself.
 
-Scores along each design factor, with 95 % intervals. Stars: maps that the network computes itself. The networks of a panel differ in one thing, but those without batch norm learn more slowly and were trained longer; *backbone* and *intrinsic* differ in more.
+Scores along each design factor, with 95 % intervals; read each panel from left to right, in the order in which the factor changes. Stars: maps that the network computes itself. The networks of a panel differ in one thing, but those without batch norm learn more slowly and were trained longer; *backbone* and *intrinsic* differ in more.
 :::
 
 :::{figure} ../results/idsds/latest/models.svg
@@ -582,6 +584,7 @@ Accuracy after fine-tuning and score of the best method. Left: here; dots are th
 
 Each statement is answered by the interval of what was measured: *yes* or *no* only if the whole interval lies on one side of zero.
 Identities that theory promises are answered by the largest difference.
+Statements with the source *decaf2026* come from a later study that scored the published networks once more {cite}`decaf2026`.
 """
 
 # %% tags=["hide-input", "remove-output"]

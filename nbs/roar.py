@@ -10,18 +10,19 @@ Its confidence may fall because evidence is gone, or because it has never seen a
 ROAR (*remove and retrain*) settles that by {term}`retraining`: the network that is asked has seen nothing but images with holes {cite}`hooker2019benchmark`.
 Whatever accuracy it still reaches, it reaches with the pixels that are left.
 
-Let $T_p(x)$ be the $p$ % of the {term}`units <unit>` of image $x$ that an {term}`estimator` ranks first, and $c$ a color that tells nothing:
+The methods under test are called {term}`estimators <estimator>`: each ranks the {term}`units <unit>` of an image, here its pixels or its channel values.
+Let $T_p(x)$ be the $p$ % of the units of image $x$ that an estimator ranks first, and $\bar x$ a {term}`fill` that tells nothing, such as the mean color:
 
 ```{math}
 :label: eq-roar
-\text{ROAR}_p:\quad x'_i = \begin{cases} c & i \in T_p(x) \\ x_i & \text{otherwise,} \end{cases}
+\text{ROAR}_p:\quad x'_i = \begin{cases} \bar x_i & i \in T_p(x) \\ x_i & \text{otherwise,} \end{cases}
 \qquad
-\text{KAR}_p:\quad x'_i = \begin{cases} x_i & i \in T_p(x) \\ c & \text{otherwise.} \end{cases}
+\text{KAR}_p:\quad x'_i = \begin{cases} x_i & i \in T_p(x) \\ \bar x_i & \text{otherwise.} \end{cases}
 ```
 
 A network is trained from random weights on all $x'$ and tested on all $x'$ of the test images.
 Under ROAR a good ranking makes it **bad**; under KAR (*keep and retrain*) a good ranking keeps it **good**.
-Curves become one number by their area against the curve of a random ranking,
+Accuracy against $p$ is a curve, and curves become one number by their area against the curve of a random ranking, {term}`RACU`,
 
 ```{math}
 :label: eq-racu
@@ -30,7 +31,7 @@ Curves become one number by their area against the curve of a random ranking,
 
 0 for a ranking that is as good as random, 1 if everything is lost at once, below 0 for one that is worse than random {cite}`madsen2022evaluating`.
 
-The figures show what is removed first, then a case where the truth is known, then the curves, and then why this test cannot be believed as it stands either: the removed pixels have a shape, and a network that is trained on holes can read the holes.
+The figures show what is removed first, then a case where the truth is known, then the curves, and at last why this test cannot be believed as it stands either: the removed pixels have a shape, and a network that is trained on holes can read the holes.
 """
 
 # %% tags=["hide-input"]
@@ -39,6 +40,7 @@ from typing import Literal
 import pandas as pd
 
 from heatcheck.benchmarks import (
+    kept_runs,
     roar,
     roar_controls,
     roar_cost,
@@ -120,12 +122,13 @@ memory: str | None = None  # extra memory to use, such as "512MB"
 r"""
 ## Data, networks, estimators
 
-The published study trained ResNet-50s on ImageNet, Birdsnap and Food-101, thousands of them.
+The published study trained thousands of ResNet-50s on ImageNet, Birdsnap and Food-101.
 This page trained {{ roar.n_trained }} networks on {{ roar.n_train }} {{ roar.data_name }}; there are {{ roar.n_classes }} classes.
 The embedded label, color and material, is chosen with care: neither can be read off the outline of an object, so a mask that fits the object gives nothing away by its shape.
 
 One network is *explained*; it names {{ "%.1f" | format(100 * roar.explained_accuracy) }} % of {{ roar.n_test }} test images rightly.
-The estimators are its maps of the class that it predicts: the {term}`gradient <attribution>` (GRAD), guided backpropagation (GB) and integrated gradients (IG), each in six forms over {{ roar.n_samples }} noisy copies of the image:
+The estimators are its maps $e(x)$ of the class that it predicts: the gradient (GRAD), guided backpropagation (GB) and integrated gradients (IG), which {numref}`tab-methods` describes.
+Each has six forms: the map itself; those of {eq}`eq-ensembles`, with the noise $\eta_j$ of $J$ noisy copies of the image, {{ roar.n_samples }} here; and SQ-SG, the square of SG.
 
 ```{math}
 :label: eq-ensembles
@@ -135,10 +138,9 @@ The estimators are its maps of the class that it predicts: the {term}`gradient <
 \end{aligned}
 ```
 
-the map $e$ itself, and the square of SG.
 Raw and averaged maps are ranked with their sign: large negative values come *last*.
 Squares are ranked by magnitude.
-Two controls know no network: **random**, a fixed random order for each image, and **Sobel**, the edges of the image.
+Two {term}`controls <control>` know no network: **random**, a fixed random order for each image, and **Sobel**, the edges of the image.
 The units are {{ "pixels, removed with all their channels" if roar.granularity == "pixel" else "channel values, each removed by itself" }}.
 
 Every condition is trained {{ roar.n_runs }} times.
@@ -171,7 +173,7 @@ r"""
 :name: fig-roar-removal
 :alt: One rendered object in a grid: one row per ranking, the image at the left, then with 10 to 90 percent of its pixels replaced by the mean color, and at the right with only the top 10 to 90 percent kept.
 
-One image of the class *{{ roar.example }}* as networks see it that are retrained. Left: the pixels that each ranking puts first are gone. Right: nothing else is left.
+One image of the class *{{ roar.example }}* as the retrained networks see it, one row per ranking. Left: the pixels that the ranking puts first are gone. Right: nothing else is left.
 :::
 
 A magnitude, such as SQ, can rank all of an object first; a signed map cannot, for a gradient speaks for the class at one pixel and against it at the next.
@@ -179,7 +181,8 @@ And random pixels leave a coarse version of everything: a network that is *retra
 
 ## Where the truth is known
 
-Sixteen numbers, of which four tell the label and all carry the same disturbance: $x = a z / 10 + d\,\eta + \varepsilon / 10$, label $z > 0$, and $a$ is zero but for four entries.
+Sixteen numbers, of which four tell the label and all carry the same disturbance: $x = a z / 10 + d\,\eta + \varepsilon / 10$.
+Here $z$, $\eta$ and $\varepsilon$ are normal random numbers, new ones for each example; the label says whether $z > 0$; the sixteen weights $a$ are zero but for four, and the weights $d$ spread the disturbance $\eta$ over all.
 A linear model is fitted by least squares.
 Which features matter is known, so rankings can be made that are true, inverted or random.
 """
@@ -216,6 +219,7 @@ The same with shared noise: full redundancy. Retraining then hides a loss of inf
 
 ## Curves
 
+Now the images: each point is the accuracy of networks that were trained anew for one ranking and one percentage.
 """
 
 # %% tags=["hide-input", "remove-output"]
@@ -250,8 +254,8 @@ With {{ roar.last }} % of its pixels gone at random, an image still supports {{ 
 
 ## One number per estimator
 
-RACU, defined in {eq}`eq-racu`, sums up the ROAR curve, the area over random the KAR curve.
-*DiffROAR* asks one thing more: accuracy with the top $p$ % kept, minus accuracy with the bottom $p$ % kept {cite}`shah2021input`.
+RACU, defined in {eq}`eq-racu`, sums up the ROAR curve; the *KAR area*, how far the KAR curve lies above that of random, sums up the other.
+{term}`DiffROAR` asks one thing more: accuracy with the top $p$ % kept, minus accuracy with the bottom $p$ % kept {cite}`shah2021input`.
 It is positive where the top of a ranking is worth more than its bottom, whatever random does.
 """
 
@@ -274,10 +278,10 @@ export_table(
 :name: fig-roar-summary
 :alt: Three panels of dots with intervals, one row per estimator sorted by RACU; the first panel also has hollow markers for the values computed from the published table.
 
-RACU, KAR area and DiffROAR with 95 % intervals, in which whole curves are resampled. Hollow: RACU computed from the published table, **not comparable** in value with ours: other networks, other images.
+RACU, KAR area and DiffROAR with 95 % intervals, in which whole curves are resampled; to the right is better in each panel, and zero is a random ranking. Hollow: RACU computed from the published table, **not comparable** in value with ours: other networks, other images.
 :::
 
-:::{csv-table} RACU with its rank among estimators and controls and a p-value against random, corrected for all of them by Holm {cite}`holm1979simple`; KAR area and DiffROAR in percentage points. Rankings that know objects or classes have no rank.
+:::{csv-table} RACU with its rank among estimators and controls and a p-value against random, corrected for all of them by Holm {cite}`holm1979simple`; KAR area and DiffROAR in percentage points. Rankings that know the objects or the classes, of which more below, have no rank.
 :name: tab-roar-scores
 :file: ../results/roar/latest/scores.csv
 :header-rows: 1
@@ -338,7 +342,7 @@ Their top is worth more than their bottom; but signed maps put large negative va
 
 A network that is trained on holes can read the holes.
 Suppose an estimator removed a fixed pattern for each class: it would destroy next to nothing, and the pattern would *be* the label.
-Such an estimator is easily built, and is called LEAKY here.
+Such an estimator is easily built, and is called {term}`LEAKY` here.
 A map of a trained network depends on the class that the network sees, so its mask may tell the class as well {cite}`rong2022consistent`.
 """
 
@@ -418,7 +422,7 @@ export_table(
 :name: fig-roar-controls
 :alt: Two panels of dots with intervals, removed at the left and kept at the right; rows for the estimator itself, random, shuffled, shuffled within classes, rolled, and two filters.
 
-Accuracy under an estimator and under rankings made from its maps. Dashed: nothing removed.
+Accuracy under an estimator and under rankings made from its maps; an estimator that is no better than its shuffled or filtered masks has shown no more than their shape. Dashed: nothing removed.
 :::
 
 :::{csv-table} Paired differences of accuracies in percentage points with 95 % intervals. *Class in the mask*: shuffled within predicted classes minus shuffled among all. *Shape of the mask*: random minus shuffled. *Place in the image*: shuffled minus the estimator itself. Filters: gain in the direction that counts as better.
@@ -498,6 +502,8 @@ export_table(
 
 ## Would another run say the same?
 
+Every run ranks the estimators once, so the rankings of several runs can be compared: all {term}`pairs of them <Kendall's tau>`, or {term}`all at once <Kendall's W>`.
+
 :::{csv-table} Agreement of the RACU rankings of single runs, and, where several networks were explained, the parts of the spread that come from them and from retraining.
 :name: tab-roar-spread
 :file: ../results/roar/latest/spread.csv
@@ -510,20 +516,20 @@ Intervals over retrainings say nothing about another explained network; `n_check
 ## All estimators, five percentages, three seeds
 
 A reader's machine trains {{ roar.n_trained }} networks in the time one waits for a page.
-A larger run is kept with the book: all 18 estimators and the controls, five percentages, three seeds, more and larger training images; `manifest.json` beside its tables says when, on what and with which versions.
+A larger run is kept with the book: all 18 estimators and the controls, five percentages, three seeds, more and larger images; `manifest.json` beside its tables says when, on what and with which versions.
 """
 
 # %% tags=["hide-input", "remove-output"]
-kept_curves = roar_summary.kept_table(kept, "curve_points")
-kept_accuracy = roar_summary.kept_or_notice(roar_summary.kept_table(kept, "accuracy"), kept)
+kept_curves = kept_runs.kept_table(kept, "curve_points")
+kept_accuracy = kept_runs.kept_or_notice(kept_runs.kept_table(kept, "accuracy"), kept)
 export_figure(figures.curves_figure(kept_curves), f"{out}/kept_curves", kept_accuracy)
-kept_areas = roar_summary.kept_table(kept, "areas")
-kept_scores = roar_summary.kept_or_notice(roar_summary.kept_table(kept, "scores"), kept)
+kept_areas = kept_runs.kept_table(kept, "areas")
+kept_scores = kept_runs.kept_or_notice(kept_runs.kept_table(kept, "scores"), kept)
 export_figure(
     figures.summary_figure(kept_areas, roar_published.published_summary()), f"{out}/kept_summary", kept_scores
 )
 for name in ["differences", "leak_scores", "way_agreement"]:
-    larger = roar_summary.kept_or_notice(roar_summary.kept_table(kept, name), kept)
+    larger = kept_runs.kept_or_notice(kept_runs.kept_table(kept, name), kept)
     larger.to_csv(f"{out}/kept_{name}.csv", index=False)
 
 # %% [markdown]
@@ -579,9 +585,9 @@ Each statement is answered by the interval of what was measured: *yes* or *no* o
 
 # %% tags=["hide-input", "remove-output"]
 found = [*roar_findings.roar_findings(results, seed=seed), *toy_roar.toy_findings(toy)]
-answers = roar_summary.findings_text(found, roar_summary.kept_table(kept, "findings"))
+answers = kept_runs.findings_text(found, kept_runs.kept_table(kept, "findings"))
 export_table(
-    roar_summary.answers_text(answers), f"{out}/answers", caption="Findings in short.", label="tab:roar-answers"
+    kept_runs.answers_text(answers), f"{out}/answers", caption="Findings in short.", label="tab:roar-answers"
 )  # fmt: skip
 export_table(
     answers, f"{out}/findings", caption="Findings, answered by 95 % intervals.", label="tab:roar-findings"
@@ -601,9 +607,6 @@ export_table(
 :::
 
 The statements of {cite:t}`hooker2019benchmark` are about ImageNet-sized networks and channel values as units; a *no* here says that a statement does not carry over to small networks and pixels, not that it was wrong.
-
-## What it costs
-
 """
 
 # %% tags=["hide-input", "remove-output"]
@@ -633,23 +636,6 @@ record(
 
 # %% [markdown]
 r"""
-:::{csv-table} Networks that this run trained, and how often one was tested.
-:name: tab-roar-trainings
-:file: ../results/roar/latest/trainings.csv
-:header-rows: 1
-:::
-
-No modified data set is ever written.
-What is stored is at which percentage a pixel goes, half a byte or a byte each; images are masked when they are read, on the device.
-
-:::{csv-table} Bytes for this run's images: rank maps in several forms, and the data sets that one would otherwise write.
-:name: tab-roar-storage
-:file: ../results/roar/latest/storage.csv
-:header-rows: 1
-:::
-
-The ensembles share their noisy copies: {{ roar.passes.shared }} passes per image for this run's estimators instead of {{ roar.passes.apart }}.
-
 :::{admonition} What to take away
 :class: tip
 - Of the model-based estimators, *{{ roar.best }}* removes most here and *{{ roar.worst }}* least.
@@ -688,6 +674,25 @@ The ensembles share their noisy copies: {{ roar.passes.shared }} passes per imag
 :::
 
 ## At paper scale
+
+What a run costs is counted in trainings, and in bytes of maps.
+
+:::{csv-table} Networks that this run trained, and how often one was tested.
+:name: tab-roar-trainings
+:file: ../results/roar/latest/trainings.csv
+:header-rows: 1
+:::
+
+No modified data set is ever written.
+What is stored is at which percentage a pixel goes, half a byte or a byte each; images are masked when they are read, on the device.
+
+:::{csv-table} Bytes for this run's images: rank maps in several forms, and the data sets that one would otherwise write.
+:name: tab-roar-storage
+:file: ../results/roar/latest/storage.csv
+:header-rows: 1
+:::
+
+The ensembles share their noisy copies: {{ roar.passes.shared }} passes per image for this run's estimators instead of {{ roar.passes.apart }}.
 
 :::{csv-table} The published study, computed from its recipes: 18 estimators, 5 percentages, ROAR and KAR, 5 runs, at {{ "%.0f" | format(roar.images_per_second) }} training images per second and GPU, which is an assumption: put in your own with `-p images_per_second=...`.
 :name: tab-roar-cost

@@ -4,13 +4,14 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 # torch, papermill and Jupyter take seconds to import: commands import what they need themselves.
-from heatcheck.publish import parameters, presets
+from heatcheck.publish import options, parameters, presets
 from heatcheck.publish.data_commands import data_app
 from heatcheck.publish.errors import PublishError, RunError, StoppedError
 from heatcheck.publish.listing import default_text, format_table, type_name
@@ -25,37 +26,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Chapter = Annotated[str, typer.Argument(help="Name of a notebook in nbs/.", metavar="CHAPTER")]
-Chapters = Annotated[
-    list[str] | None,
-    typer.Argument(help="Names of notebooks in nbs/; all when none is named.", metavar="[CHAPTER]..."),
-]
-Parameters = Annotated[
-    list[str] | None,
-    typer.Option(
-        "-p", "--parameter", metavar="NAME=VALUE", help="A parameter; the value is TOML or bare text."
-    ),
-]
-Preset = Annotated[str, typer.Option(help="Row of nbs/presets.toml.")]
-Into = Annotated[
-    Path | None, typer.Option(help="Folder for everything generated, instead of the checkout.", metavar="DIR")
-]
-Store = Annotated[Path | None, typer.Option(help="Results store; .cache/store by default.", metavar="DIR")]
-Force = Annotated[bool, typer.Option("--force", help="Run also what is up to date.")]
-On = Annotated[
-    str | None,
-    typer.Option(
-        "--on",
-        help="Where cells are computed: local, ray or ray://HOST:PORT; short for -p on=...",
-        metavar="WHERE",
-    ),
-]
-Timeout = Annotated[float | None, typer.Option(help="Seconds one chapter may take.", min=1, metavar="S")]
-Plugins = Annotated[
-    list[Path] | None,
-    typer.Option("--plugin", help="Python file that registers own methods or models.", metavar="FILE"),
-]
-
 
 @app.callback()
 def root(
@@ -68,22 +38,21 @@ def root(
 @app.command()
 def run(
     *,
-    chapters: Chapters = None,
-    parameter: Parameters = None,
-    preset: Preset = presets.DEFAULT,
-    into: Into = None,
-    store: Store = None,
-    on: On = None,
-    timeout: Timeout = None,
-    force: Force = False,
+    chapters: options.Chapters = None,
+    parameter: options.Parameters = None,
+    preset: options.Preset = presets.DEFAULT,
+    into: options.Into = None,
+    store: options.Store = None,
+    on: options.On = None,
+    timeout: options.Timeout = None,
+    force: options.Force = False,
     check: Annotated[
         bool, typer.Option("--check", help="Only list what is out of date; fails if anything is.")
     ] = False,
 ) -> None:
     """Execute chapters that are out of date; their pages show the parameters they ran with."""
     places = find_places(Path.cwd(), into)
-    assignments = [*(parameter or ()), *([] if on is None else [f"on={on}"])]
-    jobs = _plan(places, chapters, assignments, preset, store)
+    jobs = _plan(places, chapters, _assignments(parameter, on), preset, store)
     if check:
         stale = [job.chapter.name for job in jobs if not job.current]
         for name in stale:
@@ -96,7 +65,7 @@ def run(
 
 
 @app.command("params")
-def show_parameters(chapter: Chapter, preset: Preset = presets.DEFAULT) -> None:
+def show_parameters(chapter: options.Chapter, preset: options.Preset = presets.DEFAULT) -> None:
     """List a chapter's parameters: name, type, value in the preset, meaning."""
     from heatcheck.publish.notebook import read_chapter  # noqa: PLC0415
 
@@ -115,7 +84,7 @@ def show_parameters(chapter: Chapter, preset: Preset = presets.DEFAULT) -> None:
 @app.command()
 def methods(
     name: Annotated[str | None, typer.Argument(help="A method, to see its options.")] = None,
-    plugin: Plugins = None,
+    plugin: options.Plugins = None,
 ) -> None:
     """List all attribution methods, or the options of one."""
     from heatcheck.attribution.catalog import load_catalog  # noqa: PLC0415
@@ -133,15 +102,15 @@ def methods(
         return
     entry = get_method(name)
     typer.echo(f"{entry.name} ({entry.family}): {entry.summary.replace('``', '')}")
-    options = [
+    fields = [
         (option, type_name(field.annotation), default_text(entry.preset.get(option, field.default)))
         for option, field in entry.options.model_fields.items()
     ]
-    typer.echo(format_table(("option", "type", "default"), options))
+    typer.echo(format_table(("option", "type", "default"), fields))
 
 
 @app.command()
-def models(plugin: Plugins = None) -> None:
+def models(plugin: options.Plugins = None) -> None:
     """List all registered models; any of torchvision/NAME and timm/NAME can be named as well."""
     from heatcheck.models.catalog import load_models  # noqa: PLC0415
 
@@ -159,10 +128,10 @@ def build(
     preset: Annotated[
         str | None, typer.Option(help="Row of nbs/presets.toml; by default as each page was made last.")
     ] = None,
-    into: Into = None,
-    store: Store = None,
-    timeout: Timeout = None,
-    force: Force = False,
+    into: options.Into = None,
+    store: options.Store = None,
+    timeout: options.Timeout = None,
+    force: options.Force = False,
     no_run: Annotated[
         bool, typer.Option("--no-run", help="Take the executed notebooks as they are.")
     ] = False,
@@ -198,8 +167,38 @@ def build(
 
 
 @app.command()
+def compare(
+    *,
+    method: options.OwnMethods,
+    out: options.CardFolder = None,
+    name: options.OwnName = None,
+    parameter: options.Parameters = None,
+    preset: options.Preset = presets.DEFAULT,
+    into: options.Into = None,
+    store: options.Store = None,
+    on: options.On = None,
+) -> None:
+    """Run own methods through all four benchmarks; print and write a card of each, with files for a paper."""
+    from heatcheck.publish.compare import compare as make_cards  # noqa: PLC0415
+
+    cards = make_cards(
+        find_places(Path.cwd(), into),
+        method,
+        name=name,
+        preset=preset,
+        assignments=_assignments(parameter, on),
+        store=store,
+        out=out,
+        say=partial(typer.echo, err=True),
+    )
+    for card in cards:
+        typer.echo(card.text)
+        typer.echo(card.folder)
+
+
+@app.command()
 def export(
-    chapter: Chapter,
+    chapter: options.Chapter,
     folder: Annotated[Path, typer.Argument(help="Where the files go.", metavar="DIR")],
     into: Annotated[
         Path | None, typer.Option("--from", help="Folder of a run with --into.", metavar="DIR")
@@ -214,7 +213,7 @@ def export(
 
 @app.command()
 def keep(
-    chapter: Chapter,
+    chapter: options.Chapter,
     name: Annotated[str, typer.Argument(help="Name of the kept run, such as embedded-200.", metavar="NAME")],
     into: Annotated[
         Path | None, typer.Option("--from", help="Folder of a run with --into.", metavar="DIR")
@@ -264,6 +263,11 @@ def _message(error: Exception) -> str:
     if isinstance(error, ValueError | RuntimeError | OSError | MemoryError | ImportError):
         return f"heatcheck: {error or type(error).__name__}"
     return f"heatcheck: {type(error).__name__}: {error} (heatcheck --traceback ... shows where)"
+
+
+def _assignments(parameter: Sequence[str] | None, on: str | None) -> list[str]:
+    """Parameters as the chapter takes them; where cells are computed is one of them."""
+    return [*(parameter or ()), *([] if on is None else [f"on={on}"])]
 
 
 def _plan(

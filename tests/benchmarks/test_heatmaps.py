@@ -48,7 +48,7 @@ def explained() -> Explained:
 
 
 def cell_of(explained: Explained) -> dict[str, object]:
-    (cell,) = heatmap_cells(explained, MethodRequest("gradient", {}), seed=0, plugins=[])
+    (cell,) = heatmap_cells(explained, MethodRequest("gradient", {}), seed=0)
     return cell
 
 

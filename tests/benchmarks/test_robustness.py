@@ -208,7 +208,7 @@ def test_noise_changes_the_images_but_not_the_random_numbers_a_method_draws() ->
     request = heatmaps.MethodRequest("meaningful-perturbation", {"n_iterations": 0})
     maps = []
     for explained in (clean, noisy):
-        (cell,) = heatmaps.heatmap_cells(explained, request, seed=0, plugins=[])
+        (cell,) = heatmaps.heatmap_cells(explained, request, seed=0)
         maps.append(heatmaps.load_heatmaps(heatmaps.compute_heatmaps(explained, request, cell)))
     assert torch.equal(*maps)
     first, *_ = noisy.shards()

@@ -15,7 +15,13 @@ from heatcheck.attribution.registry import check_options
 from heatcheck.benchmarks.clevr_xai_controls import Exchange, compare_maps
 from heatcheck.benchmarks.clevr_xai_questions import Sample, explain
 from heatcheck.benchmarks.clevr_xai_scores import score_heatmaps
-from heatcheck.benchmarks.heatmaps import Explained, MethodRequest, heatmap_cells, plain_options
+from heatcheck.benchmarks.heatmaps import (
+    Explained,
+    MethodRequest,
+    heatmap_cells,
+    heatmap_plugins,
+    plain_options,
+)
 from heatcheck.benchmarks.shared_passes import Pass, pass_heatmaps
 from heatcheck.data.clevr.batch import VisualQuestions
 from heatcheck.data.clevr.ground_truth import Kind
@@ -23,7 +29,6 @@ from heatcheck.models.registry import Classifier
 from heatcheck.runtime.fingerprint import code_fingerprint
 from heatcheck.runtime.grid import Task
 from heatcheck.runtime.memory import memory_budget
-from heatcheck.runtime.plugins import plugins_in_force
 from heatcheck.runtime.seeds import content_ids
 from heatcheck.runtime.store import ResultsStore, cell_key
 
@@ -165,17 +170,19 @@ def setting_key(work: Pass) -> str:
 def _content(explained: Explained, context: Context) -> dict[str, Any]:
     # Any method would do: its name and options are replaced for each pass.
     request = MethodRequest("constant", {})
-    (cell,) = heatmap_cells(explained, request, seed=context.seed, plugins=plugins_in_force())
+    (cell,) = heatmap_cells(explained, request, seed=context.seed)
     return cell
 
 
 def _pass_cell(content: Mapping[str, Any], work: Pass, classifier: Classifier) -> dict[str, Any]:
+    options = plain_options(work.request, classifier)
     return {
         **content,
         "kind": "clevr-xai-heatmaps",
         "code": [*content["code"], code_fingerprint("heatcheck.benchmarks.shared_passes")],
         "method": work.method,
-        "options": plain_options(work.request, classifier),
+        "options": options,
+        "plugins": heatmap_plugins(work.method, options, classifier),
         "members": work.members,
     }
 

@@ -19,8 +19,9 @@ from heatcheck.benchmarks.clevr_xai_questions import (
 from heatcheck.benchmarks.clevr_xai_settings import Settings
 from heatcheck.benchmarks.heatmaps import weights_hash
 from heatcheck.data.clevr.ground_truth import Kind
+from heatcheck.models.registry import MODELS
 from heatcheck.runtime.fingerprint import code_fingerprint, library_versions
-from heatcheck.runtime.plugins import plugins_in_force
+from heatcheck.runtime.plugins import plugins_behind
 from heatcheck.runtime.progress import progress
 from heatcheck.runtime.seeds import content_ids
 from heatcheck.runtime.store import ResultsStore
@@ -71,7 +72,7 @@ def _answers(sample: Sample, weights: str, here: Run) -> pd.DataFrame:
         "images": content_ids(questions.images),
         "masks": {name: content_ids(mask) for name, mask in questions.masks.items()},
         "first": sample.masks.first,
-        "plugins": plugins_in_force(),
+        "plugins": plugins_behind(MODELS.get(classifier.name)),
     }
     table = here.store.get(cell)
     if table is None:

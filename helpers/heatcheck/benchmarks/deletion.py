@@ -29,11 +29,12 @@ from heatcheck.metrics.boxes import ALPHAS
 from heatcheck.metrics.pooling import SIGNED, pool
 from heatcheck.models.catalog import get_classifier
 from heatcheck.models.registry import Classifier
+from heatcheck.removal.fills import get_fill
 from heatcheck.runtime.device import choose_device
 from heatcheck.runtime.fingerprint import code_fingerprint
 from heatcheck.runtime.grid import Task
 from heatcheck.runtime.memory import memory_budget
-from heatcheck.runtime.plugins import plugins_in_force
+from heatcheck.runtime.plugins import plugins_behind
 from heatcheck.runtime.store import ResultsStore, cell_key
 
 __all__ = [
@@ -193,9 +194,14 @@ def _task(job: Job, settings: Settings) -> Task:
         "code": code_fingerprint(__name__),
         "heatmaps": cell_key(maps),
         "choices": job.choices._asdict(),
+        "plugins": plugins_behind(*(get_fill(name).function for name in _fill_names(job.choices))),
         "boxes_only": job.boxes_only,
     }
     return Task(cell, partial(_compute_scores, job, maps))
+
+
+def _fill_names(choices: Choices) -> list[str]:
+    return [*choices.deletion_fills, choices.insertion_fill]
 
 
 def _compute_maps(job: Job, cell: Mapping[str, Any], _store: ResultsStore) -> pd.DataFrame:
@@ -225,8 +231,7 @@ def _compute_scores(job: Job, cell: Mapping[str, Any], store: ResultsStore) -> p
 
 def heatmap_cell(job: Job, settings: Settings) -> dict[str, Any]:
     """Cell of the heatmaps of one job."""
-    plugins = plugins_in_force()
-    (cell,) = heatmap_cells(job.explained, job.request, seed=settings.seed, plugins=plugins)
+    (cell,) = heatmap_cells(job.explained, job.request, seed=settings.seed)
     return cell
 
 

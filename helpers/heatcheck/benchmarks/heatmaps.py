@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,11 +10,13 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from heatcheck.attribution.registry import attribute, check_options
+from heatcheck.attribution.registry import METHODS, attribute, check_options
 from heatcheck.data.batch import LabelledImages
 from heatcheck.metrics.scoring import evaluating
-from heatcheck.models.registry import Classifier
+from heatcheck.models.registry import MODELS, Classifier
+from heatcheck.removal.registry import FILLS
 from heatcheck.runtime.fingerprint import code_fingerprint, library_versions
+from heatcheck.runtime.plugins import plugins_behind
 from heatcheck.runtime.seeds import CounterGenerator, content_ids
 from heatcheck.runtime.store import ResultsStore
 
@@ -101,17 +103,15 @@ def takes_channels_last(module: nn.Module, image: Tensor) -> bool:
     return True
 
 
-def heatmap_cells(
-    explained: Explained, request: MethodRequest, *, seed: int, plugins: list[str]
-) -> list[dict[str, Any]]:
+def heatmap_cells(explained: Explained, request: MethodRequest, *, seed: int) -> list[dict[str, Any]]:
     """Cells of one method's heatmaps, ``SHARD`` images each.
 
     Args:
         explained: Images and classifier.
         request: The method and its options; unknown options are refused here, before anything runs.
         seed: Seed of stochastic methods.
-        plugins: Hashes of the plug-in files in force.
     """
+    options = plain_options(request, explained.classifier)
     common = {
         "kind": "heatmaps",
         "code": [code_fingerprint(module) for module in _CODE],
@@ -120,9 +120,9 @@ def heatmap_cells(
         "model": explained.classifier.name,
         "weights": weights_hash(explained.classifier.module),
         "method": request.name,
-        "options": plain_options(request, explained.classifier),
+        "options": options,
         "seed": seed,
-        "plugins": plugins,
+        "plugins": heatmap_plugins(request.name, options, explained.classifier),
     }
     ids = content_ids(explained.images)
     targets = explained.data.targets.tolist()
@@ -140,6 +140,11 @@ def heatmap_cells(
         }
         for rows in shards
     ]
+
+
+def heatmap_plugins(method: str, options: Mapping[str, Any], classifier: Classifier) -> list[str]:
+    """What a heatmap's key must hold of plug-ins: nothing where method, model and options are built in."""
+    return plugins_behind(*_parts(method, options), MODELS.get(classifier.name))
 
 
 def method_options(request: MethodRequest, classifier: Classifier) -> dict[str, Any]:
@@ -214,6 +219,19 @@ def plain_options(request: MethodRequest, classifier: Classifier) -> dict[str, A
     options = method_options(request, classifier)
     plain: dict[str, Any] = json.loads(json.dumps(options, default=_plain, sort_keys=True))
     return plain
+
+
+def _parts(method: str, options: Mapping[str, Any]) -> Iterator[object]:
+    """What computes a method: its function, and the methods and fills that its options name."""
+    yield METHODS[method].function
+    values = list(options.values())
+    while values:
+        value = values.pop()
+        if isinstance(value, Mapping):
+            values += value.values()
+        elif isinstance(value, str):
+            yield METHODS[value].function if value in METHODS else None
+            yield FILLS[value].function if value in FILLS else None
 
 
 def _plain(value: object) -> str:

@@ -18,10 +18,11 @@ from heatcheck.benchmarks.shared_passes import Pass, pass_heatmaps, pass_of
 from heatcheck.metrics.incremental import Direction, Update, incremental_deletion
 from heatcheck.metrics.patches import TRANSFORMS, Transform, patch_sums
 from heatcheck.metrics.scoring import softmax_of
+from heatcheck.removal.fills import get_fill
 from heatcheck.runtime.fingerprint import code_fingerprint
 from heatcheck.runtime.grid import Task
 from heatcheck.runtime.memory import memory_budget
-from heatcheck.runtime.plugins import plugins_in_force
+from heatcheck.runtime.plugins import plugins_behind
 from heatcheck.runtime.seeds import CounterGenerator, content_ids
 from heatcheck.runtime.store import ResultsStore
 
@@ -88,7 +89,8 @@ def incremental_tasks(
     tasks = []
     for shard in explained.shards():
         cell = _cell("incremental-deletion", shard, _work(request), conditions)
-        cell |= {"member": request.name, "steps": steps._asdict()}
+        fill = plugins_behind(get_fill(steps.fill).function)
+        cell |= {"member": request.name, "steps": steps._asdict(), "fill plugins": fill}
         tasks.append(Task(cell, partial(_incremental, shard, request, steps, conditions)))
     return tasks
 
@@ -117,8 +119,7 @@ def _identity(work: Pass) -> str:
 
 
 def _cell(kind: str, shard: Explained, work: Pass, conditions: Conditions) -> dict[str, Any]:
-    plugins = plugins_in_force()
-    (maps,) = heatmap_cells(shard, work.request, seed=conditions.seed, plugins=plugins)
+    (maps,) = heatmap_cells(shard, work.request, seed=conditions.seed)
     return {
         **maps,
         "kind": kind,

@@ -13,11 +13,12 @@ from torch import Tensor
 from heatcheck.benchmarks.deletion_scores import fill_of
 from heatcheck.benchmarks.heatmaps import Explained, weights_hash
 from heatcheck.metrics.patch_responses import Responses, patch_responses, single_deletions
+from heatcheck.models.registry import MODELS
 from heatcheck.removal.fills import Fill, get_fill
 from heatcheck.runtime.fingerprint import code_fingerprint, library_versions
 from heatcheck.runtime.grid import Task
 from heatcheck.runtime.memory import memory_budget
-from heatcheck.runtime.plugins import plugins_in_force
+from heatcheck.runtime.plugins import plugins_behind
 from heatcheck.runtime.seeds import content_ids
 from heatcheck.runtime.store import ResultsStore
 
@@ -113,7 +114,7 @@ def table_cell(shard: Explained, key: TableKey, seed: int) -> dict[str, Any]:
         "kind": "patch-table",
         "code": [code_fingerprint(name) for name in (__name__, "heatcheck.models.catalog")],
         "libraries": library_versions(),
-        "plugins": plugins_in_force(),
+        "plugins": plugins_behind(get_fill(key.fill).function, MODELS.get(shard.classifier.name)),
         "model": shard.classifier.name,
         "weights": weights_hash(shard.classifier.module),
         "normalization": shard.classifier.normalization._asdict(),

@@ -16,6 +16,8 @@ from torch import Tensor, nn
 
 from heatcheck.attribution.estimator_protocols import CONTROLS, protocol_maps
 from heatcheck.attribution.estimators import ESTIMATORS
+from heatcheck.attribution.registry import METHODS
+from heatcheck.benchmarks.heatmaps import MethodRequest, method_options
 from heatcheck.benchmarks.roar_conditions import comes_from_maps, derived
 from heatcheck.benchmarks.roar_data import SPLITS, Split, data_key, load_data, part_of
 from heatcheck.benchmarks.roar_networks import finished, load_network, network_cell
@@ -23,11 +25,13 @@ from heatcheck.benchmarks.roar_settings import PROBES, Settings, protocol_of
 from heatcheck.data.parts import Part
 from heatcheck.metrics.level_controls import gaussian_filtered, maximum_filtered
 from heatcheck.metrics.levels import percent_levels, unit_importance
+from heatcheck.models.registry import Classifier
 from heatcheck.runtime.blocks import BLOCK
 from heatcheck.runtime.device import choose_device
 from heatcheck.runtime.fingerprint import code_fingerprint
 from heatcheck.runtime.grid import Task
 from heatcheck.runtime.memory import memory_budget
+from heatcheck.runtime.plugins import plugins_behind
 from heatcheck.runtime.seeds import CounterGenerator
 from heatcheck.runtime.store import ResultsStore
 
@@ -133,7 +137,11 @@ def shown_images(part: Part, rows: Sequence[int]) -> Shown:
 
 
 def _maps(settings: Settings, module: nn.Module, shown: Shown, names: Sequence[str]) -> dict[str, Tensor]:
-    normalization = load_data(data_key(settings)).normalization
+    data = load_data(data_key(settings))
+    normalization = data.normalization
+    explained = Classifier(
+        "explained", module, shown.images.shape[-1], normalization, tuple(data.images.classes)
+    )
     mean, std = (torch.tensor(part).view(1, -1, 1, 1) for part in normalization)
     device = choose_device(settings.device)
     images = ((shown.images.cpu() - mean) / std).to(device)
@@ -150,7 +158,11 @@ def _maps(settings: Settings, module: nn.Module, shown: Shown, names: Sequence[s
         mean=normalization.mean,
         std=normalization.std,
         generator=CounterGenerator(settings.seed, shown.ids),
-        method_options={name: settings.options[name] for name in names if name in settings.options},
+        method_options={
+            name: method_options(MethodRequest(name, settings.options.get(name, {})), explained)
+            for name in names
+            if name in METHODS and name not in CONTROLS
+        },
     )
 
 
@@ -160,7 +172,9 @@ def map_code(settings: Settings, ranking: str) -> dict[str, Any]:
     built_in = name in ESTIMATORS or name in CONTROLS
     # Any registered method may be behind another name.
     modules = _MAPS if built_in else (*_MAPS, "heatcheck.attribution.catalog")
+    plugins = [] if built_in else plugins_behind(METHODS[name].function)
     return {
+        **({"plugins": plugins} if plugins else {}),
         "ranking": ranking,
         "options": settings.options.get(name, {}),
         "code": [code_fingerprint(module) for module in modules],

@@ -16,13 +16,13 @@ from heatcheck.benchmarks.masked_batches import masked_images
 from heatcheck.benchmarks.roar_data import SPLITS, Data, data_key, load_data, part_of
 from heatcheck.benchmarks.roar_settings import Settings, recipe_of
 from heatcheck.data.cache import cache_folder
-from heatcheck.models.networks import network_builder
+from heatcheck.models.networks import NETWORKS, network_builder
 from heatcheck.models.retrain_draws import derived_seed
 from heatcheck.models.retraining import evaluate, retrain
 from heatcheck.runtime.device import choose_device
 from heatcheck.runtime.fingerprint import code_fingerprint, library_versions
 from heatcheck.runtime.grid import Task
-from heatcheck.runtime.plugins import plugins_in_force
+from heatcheck.runtime.plugins import plugins_behind
 from heatcheck.runtime.store import ResultsStore, cell_key
 
 _TRAINING = (
@@ -44,7 +44,7 @@ def network_cell(settings: Settings, checkpoint: int) -> dict[str, Any]:
         "kind": "roar-network",
         "code": training_code(),
         "libraries": library_versions(),
-        "plugins": plugins_in_force(),
+        "plugins": plugins_behind(NETWORKS.get(recipe.network)),
         "data": load_data(data_key(settings)).images.digest,
         "recipe": dataclasses.asdict(recipe),
     }

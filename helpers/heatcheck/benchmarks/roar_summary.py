@@ -1,77 +1,26 @@
-"""What the remove-and-retrain chapter quotes in prose, and how it shows a larger run beside its own."""
+"""What the remove-and-retrain chapter quotes in prose."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from heatcheck.benchmarks.findings import Finding, findings_table
 from heatcheck.benchmarks.roar import Results
 from heatcheck.benchmarks.roar_conditions import INTACT, conditions
 from heatcheck.benchmarks.roar_settings import KNOWING, Settings, protocol_of
 from heatcheck.benchmarks.roar_tables import RANDOM, majority, model_based, stability
 
-ANSWER, INTERVAL = "holds here?", "estimate [interval]"
 _NAMES = {
     "color-material": "rendered images of one object, whose class is its color and material",
     "shape-material-size": "rendered images of one object, whose class is its shape, material and size",
     "digits": "scanned digits",
 }
-KEPT_ANSWER, KEPT_INTERVAL = "in the larger run?", "its estimate [interval]"
 
 
 def last_extra(settings: Settings) -> int:
     """Largest percentage at which controls, leaks and cheaper ways were run."""
     return max(settings.extra_percents or settings.percents)
-
-
-def kept_table(folder: Path | str, name: str) -> pd.DataFrame:
-    """Table ``name`` of a larger run that is kept in ``folder``; empty where none is."""
-    path = Path(folder) / f"{name}.csv"
-    return pd.read_csv(path) if path.is_file() else pd.DataFrame()
-
-
-def kept_or_notice(table: pd.DataFrame, folder: Path | str) -> pd.DataFrame:
-    """``table``, or where it is empty one row that says that no larger run is kept."""
-    return table if len(table) else pd.DataFrame({"larger run": [f"none is kept in {Path(folder).name} yet"]})
-
-
-def findings_text(found: Sequence[Finding], kept: pd.DataFrame) -> pd.DataFrame:
-    """Answers of this run beside those of a larger one that is kept; what only one of them asked is empty.
-
-    Args:
-        found: Findings of this run.
-        kept: Table that this function gave for the larger run; may be empty.
-    """
-    columns = {"statement": "statement", "answer": ANSWER, "quantity": "measured", "interval": INTERVAL}
-    own = findings_table(found)[[*columns, "source"]].rename(columns=columns)
-    if kept.empty:
-        return own.assign(**{KEPT_ANSWER: "", KEPT_INTERVAL: ""})
-    larger = kept[["statement", "measured", "source", ANSWER, INTERVAL]]
-    larger = larger.rename(columns={ANSWER: KEPT_ANSWER, INTERVAL: KEPT_INTERVAL})
-    joined = own.merge(larger, how="outer", on="statement", sort=False, suffixes=("", " kept"))
-    for name in ("measured", "source"):
-        joined[name] = joined[name].fillna(joined[f"{name} kept"])
-    order = {text: place for place, text in enumerate([*own["statement"], *larger["statement"]][::-1])}
-    joined = joined.iloc[joined["statement"].map(order).argsort()[::-1]]
-    return joined[[*own.columns, KEPT_ANSWER, KEPT_INTERVAL]].fillna("").reset_index(drop=True)
-
-
-def answers_text(findings: pd.DataFrame) -> pd.DataFrame:
-    """A ``findings_text`` in four columns, an answer and its interval in one cell."""
-    cells = {
-        heading: [
-            f"{answer}: {interval}" if answer and interval else answer
-            for answer, interval in zip(findings[answers], findings[intervals], strict=True)
-        ]
-        for heading, answers, intervals in (
-            ("holds here?", ANSWER, INTERVAL),
-            ("in the larger run?", KEPT_ANSWER, KEPT_INTERVAL),
-        )
-    }
-    return pd.DataFrame({**findings[["statement", "measured"]], **cells})
 
 
 def quotable(results: Results, table: pd.DataFrame, summary: pd.DataFrame) -> dict[str, Any]:

@@ -30,13 +30,14 @@ from heatcheck.benchmarks.roar_networks import (
     weights_table,
 )
 from heatcheck.benchmarks.roar_settings import Fill, Settings, protocol_of, recipe_of
+from heatcheck.models.networks import NETWORKS
 from heatcheck.models.retrain_draws import derived_seed
 from heatcheck.models.retraining import Evaluation, evaluate
 from heatcheck.runtime.device import choose_device
 from heatcheck.runtime.fingerprint import code_fingerprint, library_versions
 from heatcheck.runtime.grid import Task
 from heatcheck.runtime.memory import memory_budget
-from heatcheck.runtime.plugins import plugins_in_force
+from heatcheck.runtime.plugins import plugins_behind
 from heatcheck.runtime.store import Cell, ResultsStore
 
 REDRAWN = "random-redrawn"
@@ -86,7 +87,7 @@ def _common_cell(settings: Settings, run: int, fill: Fill) -> dict[str, Any]:
     return {
         "code": training_code(),
         "libraries": library_versions(),
-        "plugins": plugins_in_force(),
+        "plugins": plugins_behind(NETWORKS.get(recipe_of(settings).network)),
         "data": load_data(data_key(settings)).images.digest,
         "recipe": dataclasses.asdict(recipe_of(settings, run_seed(settings, run))),
         "fill": road if fill == "road" else fill,

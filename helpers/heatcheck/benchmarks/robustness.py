@@ -33,7 +33,6 @@ from heatcheck.models.catalog import get_classifier
 from heatcheck.runtime.device import choose_device
 from heatcheck.runtime.grid import Task
 from heatcheck.runtime.memory import memory_budget
-from heatcheck.runtime.plugins import plugins_in_force
 from heatcheck.runtime.seeds import CounterGenerator, content_ids
 from heatcheck.runtime.store import ResultsStore, cell_key
 
@@ -175,7 +174,6 @@ def _counted(settings: Settings, plan: Plan, device: torch.device) -> Explained:
 
 def _settings(sweep: Sweep, images: Explained, settings: Settings, plan: Plan) -> list[Setting]:
     """All settings of a sweep on all shards, the method's and its variant's."""
-    plugins = plugins_in_force()
     methods = {"base": sweep.method, "generative": sweep.generative}
     found = []
     for value in sweep.values:
@@ -190,7 +188,7 @@ def _settings(sweep: Sweep, images: Explained, settings: Settings, plan: Plan) -
             options = sweep_options(sweep, plan.options, generative=variant == "generative", value=value)
             request = MethodRequest(method, options)
             for shard, (clean, seen) in enumerate(pairs):
-                (cell,) = heatmap_cells(seen, request, seed=seed, plugins=plugins)
+                (cell,) = heatmap_cells(seen, request, seed=seed)
                 found.append(Setting(sweep, variant, value, shard, clean, seen, request, cell))
     return found
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 import pandas as pd
@@ -44,6 +45,8 @@ class Placed(Protocol):
 def load_methods(methods: Sequence[str], plugins: Sequence[str]) -> list[str]:
     """``methods`` and behind them those that the plug-in files register; everything is loaded then.
 
+    A file of which ``methods`` name some adds no others.
+
     Args:
         methods: Names the user gave; whether they exist is for the caller to check.
         plugins: Python files that register own methods, models or fills.
@@ -57,12 +60,21 @@ def load_methods(methods: Sequence[str], plugins: Sequence[str]) -> list[str]:
     load_entry_points(registries)
     load_plugins(plugins, registries)
     check_different("methods", methods)
-    own = {plugin_module(path) for path in plugins}
-    added = [name for name, entry in METHODS.items() if entry.function.__module__ in own]
+    added = [name for path in plugins for name in _unnamed(methods, registered_by(path))]
     return list(dict.fromkeys([*methods, *added]))
 
 
-def check_different(what: str, names: Sequence[str]) -> None:
+def registered_by(path: str | Path) -> list[str]:
+    """Methods that the plug-in file at ``path``, which is loaded, registers."""
+    module = plugin_module(path)
+    return [name for name, entry in METHODS.items() if entry.function.__module__ == module]
+
+
+def _unnamed(methods: Sequence[str], registered: list[str]) -> list[str]:
+    return [] if set(registered) & set(methods) else registered
+
+
+def check_different(what: str, names: Sequence[object]) -> None:
     """Refuse ``names`` of ``what`` that are none or hold one twice.
 
     Raises:

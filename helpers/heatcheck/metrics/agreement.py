@@ -93,14 +93,17 @@ def agreement_of_draws(
         shapes = ", ".join(str(table.shape) for table in (first, second, first_draws, second_draws))
         raise ValueError(f"need two scores (M,) and resamples (R, M) of each, got {shapes}")
     rho, tau = rank_correlations(first, second)
-    low, high = quantiles(_correlations(first_draws, second_draws), level)
+    low, high = quantiles(correlations_of_draws(first_draws, second_draws), level)
     ends = [(float(low[column]), float(high[column])) for column in (0, 1)]
     used = int((~np.isnan(first) & ~np.isnan(second)).sum())
     return RankAgreement(rho, *ends[0], tau, *ends[1], used)
 
 
-def _correlations(first: Array, second: Array) -> Array:
-    """Spearman's rho and Kendall's tau-b ``(R, 2)`` of the rows of two tables ``(R, M)``."""
+def correlations_of_draws(first: Array, second: Array) -> Array:
+    """Spearman's rho and Kendall's tau-b ``(R, 2)`` of the rows of two tables ``(R, M)``.
+
+    Each is what ``rank_correlations`` gives of the two rows.
+    """
     found = np.full((len(first), 2), np.nan)
     whole = ~(np.isnan(first) | np.isnan(second)).any(1)
     if first.shape[1] > 1 and whole.any():

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 GROUPS = ("heatcheck.methods", "heatcheck.models")
+_PREFIX = "heatcheck_plugin_"
 Registries = Sequence[MutableMapping[str, Any]]
 _LOADED: dict[Path, str] = {}
 _LOADED_POINTS: set[tuple[str, str]] = set()
@@ -73,7 +74,7 @@ def load_entry_points(registries: Registries = ()) -> None:
 def plugin_module(path: str | Path) -> str:
     """Name of the module that a plug-in file becomes; what it defines says it in ``__module__``."""
     file = _file(path)
-    return f"heatcheck_plugin_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
+    return f"{_PREFIX}{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
 
 
 def plugins_in_force() -> list[str]:
@@ -81,15 +82,39 @@ def plugins_in_force() -> list[str]:
     return [*sorted(_LOADED.values()), *entry_point_packages()]
 
 
+def plugins_behind(*parts: object) -> list[str]:
+    """What the key of a result must hold that ``parts`` alone computed: plug-ins, if one of them is from one.
+
+    A result of built-in parts is the same whatever plug-ins are loaded, so its key does not name them.
+
+    Args:
+        parts: Functions or classes; partial ones count as what they call, None as built in.
+    """
+    return plugins_in_force() if any(map(_is_plugged_in, parts)) else []
+
+
+def _is_plugged_in(part: object) -> bool:
+    while isinstance(part, functools.partial):
+        part = part.func
+    module = str(getattr(part, "__module__", ""))
+    own = {point.value.partition(":")[0].partition(".")[0] for point in _entry_points()}
+    return module.startswith(_PREFIX) or module.partition(".")[0] in own
+
+
 def entry_point_packages() -> list[str]:
     """Installed packages with entry points of ours, ``name==version``, sorted."""
     return list(_entry_point_packages())
 
 
-@functools.cache  # every cell of a run asks for them, and reading all installed packages takes a while
 def _entry_point_packages() -> tuple[str, ...]:
-    points = [point for group in GROUPS for point in importlib.metadata.entry_points(group=group)]
-    return tuple(sorted({f"{point.dist.name}=={point.dist.version}" for point in points if point.dist}))
+    return tuple(
+        sorted({f"{point.dist.name}=={point.dist.version}" for point in _entry_points() if point.dist})
+    )
+
+
+@functools.cache  # every cell of a run asks for them, and reading all installed packages takes a while
+def _entry_points() -> tuple[importlib.metadata.EntryPoint, ...]:
+    return tuple(point for group in GROUPS for point in importlib.metadata.entry_points(group=group))
 
 
 def loaded_plugins() -> Mapping[Path, str]:

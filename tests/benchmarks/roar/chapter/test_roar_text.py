@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from heatcheck.benchmarks import roar_controls, roar_summary, roar_tables, roar_text, roar_ways
+from heatcheck.benchmarks import kept_runs, roar_controls, roar_summary, roar_tables, roar_text, roar_ways
 from heatcheck.benchmarks.roar import Results
 from heatcheck.benchmarks.roar_findings import roar_findings
 from heatcheck.figures.export import export_table
@@ -62,7 +62,7 @@ def test_published_values_stand_beside_ours_and_nothing_is_left_out(invented: Re
 
 def test_an_answer_and_its_interval_share_a_cell(invented: Results) -> None:
     found = roar_findings(invented)
-    short = roar_summary.answers_text(roar_summary.findings_text(found, pd.DataFrame()))
+    short = kept_runs.answers_text(kept_runs.findings_text(found, pd.DataFrame()))
     assert str(short["holds here?"].iloc[0]).startswith("yes: +0.0")
     assert (short["in the larger run?"] == "").all()
     assert len(short) == len(found)
@@ -127,10 +127,10 @@ def test_prose_gets_plain_numbers_of_the_run(invented: Results, table: pd.DataFr
 
 def test_a_larger_run_stands_beside_in_the_same_row(invented: Results, tmp_path: Path) -> None:
     found = roar_findings(invented)
-    alone = roar_summary.findings_text(found, roar_summary.kept_table(tmp_path, "findings"))
-    assert (alone[roar_summary.KEPT_ANSWER] == "").all()
+    alone = kept_runs.findings_text(found, kept_runs.kept_table(tmp_path, "findings"))
+    assert (alone[kept_runs.KEPT_ANSWER] == "").all()
     larger = alone.copy()
-    larger.loc[0, roar_summary.ANSWER] = "no"
+    larger.loc[0, kept_runs.ANSWER] = "no"
     larger.loc[len(larger)] = [
         "Only the larger run asked this.",
         "yes",
@@ -141,11 +141,11 @@ def test_a_larger_run_stands_beside_in_the_same_row(invented: Results, tmp_path:
         "",
     ]
     export_table(larger, tmp_path / "findings", caption="c", label="l")
-    both = roar_summary.findings_text(found, roar_summary.kept_table(tmp_path, "findings"))
+    both = kept_runs.findings_text(found, kept_runs.kept_table(tmp_path, "findings"))
     assert both.loc[0, "statement"] == found[0].statement
-    assert both[roar_summary.KEPT_ANSWER].iloc[0] == "no"
+    assert both[kept_runs.KEPT_ANSWER].iloc[0] == "no"
     last = both.iloc[-1]
-    assert (last["statement"], last[roar_summary.ANSWER], last["source"]) == (
+    assert (last["statement"], last[kept_runs.ANSWER], last["source"]) == (
         "Only the larger run asked this.",
         "",
         "paper",
@@ -154,12 +154,12 @@ def test_a_larger_run_stands_beside_in_the_same_row(invented: Results, tmp_path:
 
 
 def test_a_run_that_is_not_kept_is_a_notice_and_not_an_error(tmp_path: Path) -> None:
-    empty = roar_summary.kept_table(tmp_path / "embedded-3-seeds", "scores")
+    empty = kept_runs.kept_table(tmp_path / "embedded-3-seeds", "scores")
     assert empty.empty
-    notice = roar_summary.kept_or_notice(empty, tmp_path / "embedded-3-seeds")
+    notice = kept_runs.kept_or_notice(empty, tmp_path / "embedded-3-seeds")
     assert notice.iloc[0, 0] == "none is kept in embedded-3-seeds yet"
     full = pd.DataFrame({"a": [1]})
-    assert roar_summary.kept_or_notice(full, tmp_path) is full
+    assert kept_runs.kept_or_notice(full, tmp_path) is full
 
 
 @pytest.mark.parametrize(
