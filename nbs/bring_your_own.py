@@ -139,7 +139,7 @@ record(out, model=results.settings.counted_model, **deletion_summary.quotable(re
 :::{admonition} What to take away
 :class: tip
 - Ten lines make a method comparable with all others, under the same masks, thresholds, ties and intervals.
-- Put a control beside it, always: `random-blocks` is the weakest opponent a method should beat.
+- Put a control beside it, always: a method that does not beat `random-blocks` has shown nothing.
 :::
 
 :::{admonition} Limits of this test
@@ -161,10 +161,18 @@ It is printed, and written to `card-<method>/` with a figure, a table in LaTeX f
 Expect different ranks from different benchmarks, and report them all: a method that is first by one metric and behind `random` by another has shown something about both.
 {ref}`The guide <compare-your-method>` lists the files and options.
 
-## Exercise
+## Exercises
 
-Copy `my_method.py`, return the *negated* map under another name, and run the deletion chapter with both.
-Which of the two wins insertion, and by how much?
+1. Copy `my_method.py`, return the *negated* map under another name, and run the deletion chapter with both. Which of the two wins insertion, and by how much?
+2. Let the copy divide by the sum of the map. Which of the scores above may change, and which cannot?
+3. Let the method raise an error for images darker than a threshold. What does the run say, and which of its results are lost?
+
+:::{admonition} Solutions
+:class: dropdown
+1. The map that puts the right pixels first. Negation reverses the order of all pixels, so the one that deletes well inserts badly; how far they lie apart is how much the order matters on these scenes.
+2. None of those here: each orders the pixels of one image, and a positive factor per image changes no order. A score that compares maps of different images by value would change.
+3. The run stops with a message that names the method and your error. What was finished before it is in the results store and is not computed again.
+:::
 
 ## At paper scale
 

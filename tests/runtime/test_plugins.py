@@ -1,4 +1,6 @@
+import functools
 import importlib.metadata
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -180,3 +182,20 @@ def test_installed_packages_offer_methods_by_entry_point(
     load_entry_points([METHODS])
     assert "packaged" in METHODS
     sys.modules.pop("a_package_of_methods")
+
+
+def test_keys_name_plug_ins_only_where_one_of_them_has_computed(tmp_path: Path) -> None:
+    path = write(tmp_path, METHOD.format(name="brightness"))
+    load_plugins([path])
+    own, built_in = METHODS["brightness"].function, METHODS["gradient"].function
+    assert plugins.plugins_behind(built_in, None, nn.Linear) == []
+    assert plugins.plugins_behind(built_in, own) == plugins.plugins_in_force() != []
+    assert plugins.plugins_behind(functools.partial(functools.partial(own))) == plugins.plugins_in_force()
+
+
+def test_a_package_with_entry_points_counts_as_a_plug_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = importlib.metadata.EntryPoint("own", "json:dumps", "heatcheck.methods")
+    monkeypatch.setattr(plugins, "_entry_points", lambda: (point,))
+    monkeypatch.setattr(plugins, "entry_point_packages", lambda: ["own==1.0"])
+    assert plugins.plugins_behind(json.dumps) == plugins.plugins_in_force()
+    assert plugins.plugins_behind(Path.exists) == []

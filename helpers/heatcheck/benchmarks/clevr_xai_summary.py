@@ -91,7 +91,7 @@ def choice_table(paper: pd.DataFrame, kind: Kind, ground_truth: str) -> pd.DataF
     Of two variants the first is the best by mass, the second by rank.
 
     Returns:
-        Columns ``method, variant, pooling for mass, pooling for rank, rank by mass, rank by rank,
+        Columns ``method, variant, pooling for mass, pooling for rank, place by mass, place by rank,
         discarded``; ranks with their 95 % intervals.
     """
     mine = paper[(paper["kind"] == kind) & (paper["ground_truth"] == ground_truth) & ~paper["is_control"]]
@@ -108,8 +108,8 @@ def choice_table(paper: pd.DataFrame, kind: Kind, ground_truth: str) -> pd.DataF
             "variant": variants,
             "pooling for mass": by_mass["pooling"].to_numpy(),
             "pooling for rank": by_rank["pooling"].to_numpy(),
-            "rank by mass": _ranks(by_mass),
-            "rank by rank": _ranks(by_rank),
+            "place by mass": _ranks(by_mass),
+            "place by rank": _ranks(by_rank),
             "discarded": by_mass["discarded"].to_numpy(),
         }
     )

@@ -83,7 +83,7 @@ def summary_figure(summary: pd.DataFrame, published: pd.DataFrame | None = None)
         for place, name in enumerate(names):
             _dot(axis, list(map(float, ends.loc[name])), place, name)
         axis.axvline(0, color=MUTED, linewidth=0.7, zorder=0)
-        axis.set_title({"RACU": "RACU", "ABC KAR": "KAR area over random"}.get(quantity, quantity))
+        axis.set_title({"RACU": "RACU", "ABC KAR": "KAR area"}.get(quantity, quantity))
         axis.set_xlabel("removing →" if quantity == "RACU" else "points →")
     if published is not None:
         handles = _published(axes[0], published, names)

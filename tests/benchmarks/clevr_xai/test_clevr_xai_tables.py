@@ -239,7 +239,7 @@ def test_tables_of_the_page_are_short_text(results: clevr_xai.Results, paper: pd
     assert clevr_xai_summary.split_text(split, CUT, ["gradient"])["metric"].tolist() == ["mass", "rank"]
     masks = clevr_xai_summary.mask_text(clevr_xai_subsets.mask_table(results.predictions, 64 * 64))
     assert masks["most"].tolist()[:2] == [144, 432]
-    assert choices["rank by mass"].str.startswith(tuple("12345678")).all()
+    assert choices["place by mass"].str.startswith(tuple("12345678")).all()
     controls = clevr_xai_comparisons.control_table(results)
     assert "other image" in clevr_xai_summary.control_text(controls, MASS, ["gradient", "lrp"])
     quoted = clevr_xai_summary.likeness_text(controls, "other image")
