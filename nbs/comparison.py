@@ -125,7 +125,7 @@ export_table(
 r"""
 :::{figure} ../results/comparison/latest/verdicts.svg
 :name: fig-comparison-verdicts
-:alt: One rendered scene and a grid of heatmaps of it, one per method; below each map a strip of four cells with its rank in the four benchmarks, dark for good ranks. Strips differ in color from cell to cell.
+:alt: One rendered scene and a grid of heatmaps of it, one per method; below each map a strip of four cells with its rank in the four benchmarks, dark for good ranks.
 
 One scene, its heatmaps, and the mean rank of each *method* in the four benchmarks (over all their images, controls included; dark is good): C for CLEVR-XAI, D for deletion and localization, S for single deletion, R for remove and retrain. Before reading on: which map would you trust, and which strip says the same?
 :::
@@ -165,14 +165,14 @@ export_figure(
 r"""
 :::{figure} ../results/comparison/latest/ranks.svg
 :name: fig-comparison-ranks
-:alt: A table of ranks as colored cells, one row per method and one column per metric, grouped by benchmark; no row is dark from end to end.
+:alt: A table of ranks as colored cells, one row per method and one column per metric, grouped by benchmark.
 
-Rank of every method by every metric; 1, darkest, is best, controls in italics below. A benchmark-free notion of a good heatmap would be rows of one color. *Mean rank* is over benchmarks, each the mean over its metrics.
+Rank of every method by every metric; 1, darkest, is best, controls in italics below. A benchmark-free notion of a good heatmap would be rows of one color. *Mean rank* is over the benchmarks that take the method, each the mean over its metrics.
 :::
 
-*{{ comparison.best }}* has the best mean rank, {{ "%.1f" | format(comparison.best_rank) }}, and still stands at place {{ "%.0f" | format(comparison.best_worst_rank) }} by some metric.
-*{{ comparison.widest }}* has the widest range: place {{ "%.0f" | format(comparison.widest_best) }} by one metric, {{ "%.0f" | format(comparison.widest_worst) }} by another (among {{ comparison.n_methods }} methods).
-{{ comparison.n_always_top }} of {{ comparison.n_methods }} methods are in the best quarter by all metrics.
+*{{ comparison.best }}* has the best mean rank, {{ "%.1f" | format(comparison.best_rank) }}; its worst place by any metric is {{ "%g" | format(comparison.best_worst_rank) }}.
+*{{ comparison.widest }}* has the widest range: place {{ "%g" | format(comparison.widest_best) }} by one metric, {{ "%g" | format(comparison.widest_worst) }} by another (among {{ comparison.n_methods }} methods).
+{{ comparison.n_always_top }} of {{ comparison.n_methods }} methods are in the best quarter by every metric that scores them.
 
 :::{csv-table} One metric of each benchmark with 95 % intervals over images (and runs). Arrows say which direction is better.
 :name: tab-comparison-glance
@@ -184,7 +184,7 @@ Rank of every method by every metric; 1, darkest, is best, controls in italics b
 :name: fig-comparison-kept-ranks
 :alt: The same table of ranks for the larger run that is kept with the book.
 
-The same for the larger run that is kept with the book: more images, three retrainings.
+The same for the larger run that is kept with the book.
 :::
 
 ## Do they agree?
@@ -223,12 +223,12 @@ export_figure(larger, f"{out}/kept_agreement")
 r"""
 :::{figure} ../results/comparison/latest/agreement_matrix.svg
 :name: fig-comparison-agreement
-:alt: A square of all metrics by all metrics colored by Kendall's tau, red for agreement and blue for reversed order, with blocks for the four benchmarks; outside the blocks many cells are pale.
+:alt: A square of all metrics by all metrics colored by Kendall's tau, red for agreement and blue for reversed order, with blocks for the four benchmarks.
 
 Kendall's $\tau$ between the rankings of {{ comparison.n_methods }} methods by every two metrics, controls left out. Pale cells with gray numbers are what two random rankings give 95 times in 100. Blocks on the diagonal belong to one benchmark.
 :::
 
-Of {{ comparison.n_pairs }} pairs of metrics of *different* benchmarks, {{ comparison.n_agreeing }} agree more than random rankings do, {{ comparison.n_like_random }} do not, and {{ comparison.n_opposed }} are opposed more than random rankings are.
+Of {{ comparison.n_pairs }} pairs of metrics of *different* benchmarks, {{ comparison.n_agreeing }} agree more than random rankings do, {{ comparison.n_like_random }} lie within what random rankings give, and {{ comparison.n_opposed }} are opposed more than random rankings are.
 
 :::{csv-table} One metric of each benchmark: rank correlations over methods with 95 % bootstrap intervals over images.
 :name: tab-comparison-headline
@@ -305,7 +305,7 @@ Of {{ comparison.decided }} such decisions, {{ comparison.contradicted }} are op
 ### Smoothness and other plain facts
 
 Some metrics may rank maps by a fact that has nothing to do with the network: how smooth they are, how {term}`concentrated <concentration>`, how {term}`central <centrality>`.
-If a metric agrees with such a ranking, a blurred map would do well by it.
+Where a metric agrees with such a ranking, a blurred map may do well by it.
 """
 
 # %% tags=["hide-input", "remove-output"]
@@ -366,8 +366,8 @@ Metrics joined by how alike they rank methods (average linkage on the share of p
 
 ### Too few images, another network, another seed
 
-Metrics cannot agree with each other better than each agrees with itself.
-So the same $\tau$ is computed between two halves of the images, between classifiers, between training runs and between seeds of the methods.
+Two metrics can hardly agree better than each agrees with itself.
+So the same $\tau$ is computed between two halves of the images, and, where there are several, between classifiers, between training runs and between seeds of the methods.
 """
 
 # %% tags=["hide-input", "remove-output"]
@@ -385,7 +385,7 @@ export_table(
 r"""
 :::{figure} ../results/comparison/latest/stability.svg
 :name: fig-comparison-stability
-:alt: One lane per metric with Kendall's tau for other images, another classifier, other training runs, the same benchmark and other benchmarks; agreement with other benchmarks lies left of agreement with itself.
+:alt: One lane per metric with Kendall's tau for other images, another classifier, other training runs, the same benchmark and other benchmarks.
 
 Agreement of each metric with itself (other images, classifier, run or seed) and with others. Large marks are means, small ones single comparisons, gray is chance. Where *other benchmark* lies left of *other images*, benchmarks disagree by more than noise.
 :::
@@ -396,7 +396,7 @@ Agreement of each metric with itself (other images, classifier, run or seed) and
 :header-rows: 1
 :::
 
-:::{csv-table} The same for the larger run, which has more classifiers, runs and seeds.
+:::{csv-table} The same for the larger run.
 :name: tab-comparison-kept-self
 :file: ../results/comparison/latest/kept_self_agreement.csv
 :header-rows: 1
@@ -405,7 +405,7 @@ Agreement of each metric with itself (other images, classifier, run or seed) and
 ## What the published tables say
 
 Nothing below was run here.
-The papers share few methods, and never a network *and* a data set, so the same agreement can only be had where their tables overlap.
+The papers share few methods, seldom a network and images, and never all settings, so the same agreement can only be had where their tables overlap.
 """
 
 # %% tags=["hide-input", "remove-output"]
@@ -489,9 +489,9 @@ What follows for choosing a method or a benchmark is on the page {doc}`Which met
 
 :::{admonition} What to take away
 :class: tip
-- The four benchmarks rank {{ comparison.n_methods }} methods with a concordance of W = {{ "%.2f" | format(comparison.concordance.benchmarks.w) if comparison.concordance.benchmarks is defined else "unknown" }}; random rankings reach {{ "%.2f" | format(comparison.concordance.benchmarks.chance) if comparison.concordance.benchmarks is defined else "an unknown value" }} in 95 of 100 cases.
+- The four benchmarks rank {{ comparison.n_methods }} methods with a concordance of W = {{ "%.2f" | format(comparison.concordance.benchmarks.w) if comparison.concordance.benchmarks is defined and comparison.concordance.benchmarks.w is not none else "unknown" }}; random rankings reach {{ "%.2f" | format(comparison.concordance.benchmarks.chance) if comparison.concordance.benchmarks is defined and comparison.concordance.benchmarks.chance is not none else "an unknown value" }} in 95 of 100 cases.
 - {{ comparison.n_agreeing }} of {{ comparison.n_pairs }} pairs of metrics of different benchmarks agree more than random rankings do.
-- Of all decisions that two benchmarks are both sure of, {{ comparison.contradicted }} of {{ comparison.decided }} are opposite: a significant win by one benchmark says little about another.
+- Of all decisions that two benchmarks are both sure of, {{ comparison.contradicted }} of {{ comparison.decided }} are opposite: that often a significant win by one benchmark is a significant loss by another.
 - First by its own metric are *{{ comparison.first.values() | unique | join("*, *") }}*.
 - A benchmark is a question, not a judge. Name the question a heatmap is meant to answer, then choose the benchmark that asks it, and show the others too.
 - Of {{ comparison.n_asked }} statements, {{ comparison.n_yes }} hold here, {{ comparison.n_no }} are contradicted and {{ comparison.n_undecided }} stay undecided.
@@ -504,13 +504,13 @@ What follows for choosing a method or a benchmark is on the page {doc}`Which met
 - **Steps after the map.** Each benchmark joins channels and signs in its own way; a method is judged together with that.
 - **Few methods.** With {{ comparison.n_methods }} methods the band of chance is wide, and methods of one family are no independent witnesses.
 - **Options.** One set of options per method is fair and arbitrary; other noise levels or baselines move methods ({numref}`fig-clevr-xai-variants`).
-- Intervals are over images (and runs), not over networks or methods.
+- **Intervals** are over images, and over training runs where there are several, not over networks or methods. With one retraining per ranking, another run may turn a difference around that its interval calls sure.
 :::
 
 ## Exercises
 
 1. In {numref}`fig-comparison-agreement`, find two metrics of *one* benchmark that disagree. What does each of them ask that the other does not?
-2. Leave out the controls' opposite: run `heatcheck run comparison` with only the methods of one family, such as `-p methods='["gradient","smoothgrad","smoothgrad-squared","vargrad"]'`. Why does $W$ change, and why is that no news about the benchmarks?
+2. Run `heatcheck run comparison` with only the methods of one family, such as `-p methods='["gradient","smoothgrad","smoothgrad-squared","vargrad"]'`. Why does $W$ change, and why is that no news about the benchmarks?
 3. Take a map that is blurred: register `contrast-gradient` of {doc}`bring_your_own` with a Gaussian filter behind it, and run `heatcheck compare --method`. Which metrics improve, and does {numref}`fig-comparison-smoothness` predict them?
 4. The band of chance in {numref}`fig-comparison-agreement` is for *independent* rankings. Are SmoothGrad, SmoothGrad-Squared and VarGrad independent? Would a band that knows of it be wider or narrower?
 

@@ -1,9 +1,8 @@
-import functools
 import importlib.metadata
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -186,16 +185,32 @@ def test_installed_packages_offer_methods_by_entry_point(
 
 def test_keys_name_plug_ins_only_where_one_of_them_has_computed(tmp_path: Path) -> None:
     path = write(tmp_path, METHOD.format(name="brightness"))
-    load_plugins([path])
-    own, built_in = METHODS["brightness"].function, METHODS["gradient"].function
-    assert plugins.plugins_behind(built_in, None, nn.Linear) == []
+    load_plugins([path], (METHODS, MODELS))
+    own, built_in = METHODS["brightness"], METHODS["gradient"]
+    assert plugins.plugins_behind(built_in, None) == []
     assert plugins.plugins_behind(built_in, own) == plugins.plugins_in_force() != []
-    assert plugins.plugins_behind(functools.partial(functools.partial(own))) == plugins.plugins_in_force()
+    assert plugins.added_by(path) == [own]
+
+
+def test_a_plug_in_is_known_by_what_it_registers_wherever_the_function_comes_from(tmp_path: Path) -> None:
+    text = (
+        "from heatcheck.attribution.registry import METHODS, register\n"
+        "register('borrowed', family='own')(METHODS['gradient'].function)\n"
+    )
+    path = write(tmp_path, text)
+    load_plugins([path], (METHODS, MODELS))
+    assert METHODS["borrowed"].function is METHODS["gradient"].function
+    assert plugins.plugins_behind(METHODS["borrowed"]) == plugins.plugins_in_force()
+    assert plugins.plugins_behind(METHODS["gradient"]) == []
 
 
 def test_a_package_with_entry_points_counts_as_a_plug_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = importlib.metadata.EntryPoint("own", "json:dumps", "heatcheck.methods")
-    monkeypatch.setattr(plugins, "_entry_points", lambda: (point,))
+    def register_one() -> None:
+        METHODS["of-a-package"] = METHODS["gradient"].__class__(**vars(METHODS["gradient"]))
+
+    point = SimpleNamespace(name="own", value="own:method", load=register_one)
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point])
     monkeypatch.setattr(plugins, "entry_point_packages", lambda: ["own==1.0"])
-    assert plugins.plugins_behind(json.dumps) == plugins.plugins_in_force()
-    assert plugins.plugins_behind(Path.exists) == []
+    load_entry_points((METHODS, MODELS))
+    assert plugins.plugins_behind(METHODS["of-a-package"]) == plugins.plugins_in_force()
+    assert plugins.plugins_behind(METHODS["gradient"]) == []

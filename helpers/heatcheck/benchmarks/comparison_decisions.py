@@ -154,8 +154,10 @@ def _uses(main: Sequence[Column], seed: int) -> Iterator[Decision]:
         answer = best.method
         if best.alike:
             answer = f"{answer}; not told apart from it: {', '.join(best.alike)}"
-        if best.control and best.method not in best.beaten:
-            answer = f"none surely: the control {best.control} is not beaten. Highest: {answer}"
+        if best.control and not best.beaten:
+            answer = f"none surely: the control {best.control} is not beaten. Best: {answer}"
+        elif best.control and best.method not in best.beaten:
+            answer = f"{answer}; surely better than {best.control}: {', '.join(best.beaten)}"
         evidence = (
             f"{column.metric.label} {_interval(column, best.method, seed)} on {len(column.images)} images"
         )

@@ -60,7 +60,9 @@ def deletion_columns(results: deletion.Results, asked: Asked) -> Iterator[Column
     scores = deletion_tables.all_scores(results)
     for key, name in _DELETION.items():
         if any(score.metric == name for score in scores):
+            # In the order of the heatmaps, whose facts are resampled with the scores.
             values = deletion_tables.find_score(scores, settings.counted, name).values
+            values = values.reindex(list(results.counted.data.ids))
             yield _column(key, settings.counted_model, values, asked, settings.seed)
 
 

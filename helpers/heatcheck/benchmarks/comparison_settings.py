@@ -6,18 +6,23 @@ from typing import Any
 import pydantic
 
 from heatcheck.attribution.estimator_protocols import CONTROLS
+from heatcheck.attribution.estimators import ESTIMATORS
 from heatcheck.attribution.registry import METHODS, check_options
 from heatcheck.benchmarks import clevr_xai, deletion, idsds, roar
 from heatcheck.benchmarks.comparison_columns import BENCHMARKS, Benchmark
 from heatcheck.benchmarks.idsds_methods import STUDY
+from heatcheck.benchmarks.roar_settings import KNOWING
 from heatcheck.benchmarks.shared_settings import (
     check_different,
     check_machine,
     load_methods,
     registered_by,
 )
+from heatcheck.runtime.plugins import added_by, plugins_behind
 
 Own = dict[str, Any]
+# Names that mean something else in one of the benchmarks.
+_TAKEN = frozenset({*ESTIMATORS, *KNOWING})
 # What the comparison decides for all benchmarks alike.
 _COMMON = ("preset", "methods", "options", "plugins", "seed", "device", "workers", "on", "memory")
 _DECIDED: Mapping[Benchmark, tuple[str, ...]] = {
@@ -41,7 +46,8 @@ class Settings(pydantic.BaseModel):
         preset: Name of the preset, a label in every row.
         methods: Registered methods and controls; ``random`` is always among them.
         options: Options of methods, by method, the same in every benchmark.
-        plugins: Python files that register own methods or models; their methods are run with the others.
+        plugins: Python files that register own methods or models; their methods are run with the others,
+            or those of a file that ``methods`` names.
         benchmarks: Which benchmarks are run.
         classifiers: Classifiers of images that deletion and single deletion explain, the main one first.
         tuned: For a classifier, the same one after fine-tuning with patch deletion.
@@ -92,10 +98,12 @@ def check(settings: Settings) -> Settings:
     methods = load_methods(named, settings.plugins)
     for name in dict.fromkeys([*methods, *settings.options]):
         check_options(name, settings.options.get(name, {}))
-    if renamed := [name for name in methods if name in STUDY and name not in METHODS]:
+    if taken := [
+        name for name in methods if name in _TAKEN or (name in STUDY and plugins_behind(METHODS[name]))
+    ]:
         raise ValueError(
-            f"{', '.join(renamed)}: rows of the single-deletion study alone; name registered methods, "
-            "see `heatcheck methods`"
+            f"{', '.join(taken)}: the single-deletion study or remove and retrain calls something of its own "
+            "so; register the method under another name"
         )
     for benchmark in BENCHMARKS:
         _check_own(benchmark, getattr(settings, benchmark))
@@ -156,12 +164,22 @@ def _common(settings: Settings, methods: list[str], seed: int) -> Own:
 
 
 def _plugins(settings: Settings, methods: list[str]) -> list[str]:
-    """Plug-in files without those whose methods a benchmark cannot take: it would add them."""
-    return [
-        path
-        for path in settings.plugins
-        if not registered_by(path) or set(registered_by(path)) & set(methods)
-    ]
+    """Plug-in files without those whose methods a benchmark cannot take: it would add them.
+
+    Raises:
+        ValueError: Such a file registers a model or a fill too, which the benchmark may need.
+    """
+    kept = []
+    for path in settings.plugins:
+        own = registered_by(path)
+        if not own or set(own) & set(methods):
+            kept.append(path)
+        elif len(added_by(path)) > len(own):
+            raise ValueError(
+                f"a benchmark cannot take {', '.join(own)} of {path}, which registers a model or fill too; "
+                "put methods and models in files of their own"
+            )
+    return kept
 
 
 def _check_own(benchmark: Benchmark, own: Mapping[str, Any]) -> None:

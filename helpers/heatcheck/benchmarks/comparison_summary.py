@@ -34,6 +34,7 @@ def quotable(
     main = main_columns(results.columns)
     methods = kept_methods(main)
     ranks = rank_table(results.columns)
+    ranks = ranks[ranks[MEAN_RANK].notna()]  # a method without any score has no place
     cells = ranks.drop(columns=MEAN_RANK).to_numpy(dtype=float)
     spread = np.nanmax(cells, axis=1) - np.nanmin(cells, axis=1)
     between = agreement[~agreement["same_benchmark"].astype(bool)]

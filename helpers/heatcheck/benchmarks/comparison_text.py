@@ -25,7 +25,7 @@ def glance_text(columns: Sequence[Column], *, seed: int = 0) -> pd.DataFrame:
     control = scores.drop_duplicates("method").set_index("method")["is_control"].astype(bool)
     order = [name for name in ranks.index if not control[name]]
     order += [name for name in ranks.index if control[name]]
-    table = pd.DataFrame({"method": order, MEAN_RANK: [f"{ranks[name]:.1f}" for name in order]})
+    table = pd.DataFrame({"method": order, MEAN_RANK: [_number(ranks[name], ".1f") for name in order]})
     for column in main:
         rows = scores[scores["metric"] == column.key].set_index("method")
         heading = f"{column.metric.label} {ARROWS[column.metric.better]}"
@@ -53,7 +53,7 @@ def agreement_text(agreement: pd.DataFrame) -> pd.DataFrame:
             "Kendall's tau": _signed(rows, "kendall"),
             "Spearman's rho": _signed(rows, "spearman"),
             "tau of random rankings": [
-                f"{low:+.2f} to {high:+.2f}"
+                _DASH if np.isnan(low) else f"{low:+.2f} to {high:+.2f}"
                 for low, high in zip(rows["chance_low"], rows["chance_high"], strict=True)
             ],
             "methods": rows["n"],
@@ -66,8 +66,8 @@ def concordance_text(concordance: pd.DataFrame) -> pd.DataFrame:
     named = {"group": "rankings of", "raters": "how many", "n_methods": "methods"}
     table = concordance[list(named)].rename(columns=named)
     table["Kendall's W"] = interval_texts(concordance.rename(columns={"w": "mean"}))
-    table["random up to"] = concordance["chance"].map("{:.2f}".format)
-    return table.assign(p=[f"{value:.3f}" for value in concordance["p_value"]])
+    table["random up to"] = [_number(value, ".2f") for value in concordance["chance"]]
+    return table.assign(p=[_number(value, ".3f") for value in concordance["p_value"]])
 
 
 def contradiction_text(table: pd.DataFrame) -> pd.DataFrame:
@@ -153,6 +153,10 @@ def published_text(pairs: pd.DataFrame) -> pd.DataFrame:
 
 def _signed(rows: pd.DataFrame, name: str) -> list[str]:
     return [
-        f"{value:+.2f} [{low:+.2f}, {high:+.2f}]"
+        _DASH if np.isnan(value) else f"{value:+.2f} [{low:+.2f}, {high:+.2f}]"
         for value, low, high in zip(rows[name], rows[f"{name}_low"], rows[f"{name}_high"], strict=True)
     ]
+
+
+def _number(value: float, form: str) -> str:
+    return _DASH if np.isnan(value) else format(value, form)

@@ -29,7 +29,7 @@ from heatcheck.metrics.boxes import ALPHAS
 from heatcheck.metrics.pooling import SIGNED, pool
 from heatcheck.models.catalog import get_classifier
 from heatcheck.models.registry import Classifier
-from heatcheck.removal.fills import get_fill
+from heatcheck.removal.registry import FILLS
 from heatcheck.runtime.device import choose_device
 from heatcheck.runtime.fingerprint import code_fingerprint
 from heatcheck.runtime.grid import Task
@@ -194,7 +194,7 @@ def _task(job: Job, settings: Settings) -> Task:
         "code": code_fingerprint(__name__),
         "heatmaps": cell_key(maps),
         "choices": job.choices._asdict(),
-        "plugins": plugins_behind(*(get_fill(name).function for name in _fill_names(job.choices))),
+        "plugins": plugins_behind(*map(FILLS.get, _fill_names(job.choices))),
         "boxes_only": job.boxes_only,
     }
     return Task(cell, partial(_compute_scores, job, maps))

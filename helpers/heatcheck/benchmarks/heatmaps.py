@@ -144,7 +144,7 @@ def heatmap_cells(explained: Explained, request: MethodRequest, *, seed: int) ->
 
 def heatmap_plugins(method: str, options: Mapping[str, Any], classifier: Classifier) -> list[str]:
     """What a heatmap's key must hold of plug-ins: nothing where method, model and options are built in."""
-    return plugins_behind(*_parts(method, options), MODELS.get(classifier.name))
+    return plugins_behind(*method_parts(method, options), MODELS.get(classifier.name))
 
 
 def method_options(request: MethodRequest, classifier: Classifier) -> dict[str, Any]:
@@ -221,17 +221,17 @@ def plain_options(request: MethodRequest, classifier: Classifier) -> dict[str, A
     return plain
 
 
-def _parts(method: str, options: Mapping[str, Any]) -> Iterator[object]:
-    """What computes a method: its function, and the methods and fills that its options name."""
-    yield METHODS[method].function
+def method_parts(method: str, options: Mapping[str, Any]) -> Iterator[object]:
+    """Registry entries that compute a method: its own, and those of methods and fills its options name."""
+    yield METHODS[method]
     values = list(options.values())
     while values:
         value = values.pop()
         if isinstance(value, Mapping):
             values += value.values()
         elif isinstance(value, str):
-            yield METHODS[value].function if value in METHODS else None
-            yield FILLS[value].function if value in FILLS else None
+            yield METHODS.get(value)
+            yield FILLS.get(value)
 
 
 def _plain(value: object) -> str:

@@ -18,7 +18,7 @@ from heatcheck.benchmarks.shared_passes import Pass, pass_heatmaps, pass_of
 from heatcheck.metrics.incremental import Direction, Update, incremental_deletion
 from heatcheck.metrics.patches import TRANSFORMS, Transform, patch_sums
 from heatcheck.metrics.scoring import softmax_of
-from heatcheck.removal.fills import get_fill
+from heatcheck.removal.registry import FILLS
 from heatcheck.runtime.fingerprint import code_fingerprint
 from heatcheck.runtime.grid import Task
 from heatcheck.runtime.memory import memory_budget
@@ -89,7 +89,7 @@ def incremental_tasks(
     tasks = []
     for shard in explained.shards():
         cell = _cell("incremental-deletion", shard, _work(request), conditions)
-        fill = plugins_behind(get_fill(steps.fill).function)
+        fill = plugins_behind(FILLS.get(steps.fill))
         cell |= {"member": request.name, "steps": steps._asdict(), "fill plugins": fill}
         tasks.append(Task(cell, partial(_incremental, shard, request, steps, conditions)))
     return tasks

@@ -15,6 +15,7 @@ from heatcheck.benchmarks.heatmaps import Explained, weights_hash
 from heatcheck.metrics.patch_responses import Responses, patch_responses, single_deletions
 from heatcheck.models.registry import MODELS
 from heatcheck.removal.fills import Fill, get_fill
+from heatcheck.removal.registry import FILLS
 from heatcheck.runtime.fingerprint import code_fingerprint, library_versions
 from heatcheck.runtime.grid import Task
 from heatcheck.runtime.memory import memory_budget
@@ -114,7 +115,7 @@ def table_cell(shard: Explained, key: TableKey, seed: int) -> dict[str, Any]:
         "kind": "patch-table",
         "code": [code_fingerprint(name) for name in (__name__, "heatcheck.models.catalog")],
         "libraries": library_versions(),
-        "plugins": plugins_behind(get_fill(key.fill).function, MODELS.get(shard.classifier.name)),
+        "plugins": plugins_behind(FILLS.get(key.fill), MODELS.get(shard.classifier.name)),
         "model": shard.classifier.name,
         "weights": weights_hash(shard.classifier.module),
         "normalization": shard.classifier.normalization._asdict(),

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from heatcheck.attribution.estimator_protocols import CONTROLS, protocol_maps
 from heatcheck.attribution.estimators import ESTIMATORS
 from heatcheck.attribution.registry import METHODS
-from heatcheck.benchmarks.heatmaps import MethodRequest, method_options
+from heatcheck.benchmarks.heatmaps import MethodRequest, method_options, method_parts
 from heatcheck.benchmarks.roar_conditions import comes_from_maps, derived
 from heatcheck.benchmarks.roar_data import SPLITS, Split, data_key, load_data, part_of
 from heatcheck.benchmarks.roar_networks import finished, load_network, network_cell
@@ -172,11 +172,12 @@ def map_code(settings: Settings, ranking: str) -> dict[str, Any]:
     built_in = name in ESTIMATORS or name in CONTROLS
     # Any registered method may be behind another name.
     modules = _MAPS if built_in else (*_MAPS, "heatcheck.attribution.catalog")
-    plugins = [] if built_in else plugins_behind(METHODS[name].function)
+    options = settings.options.get(name, {})
+    plugins = [] if built_in else plugins_behind(*method_parts(name, options))
     return {
         **({"plugins": plugins} if plugins else {}),
         "ranking": ranking,
-        "options": settings.options.get(name, {}),
+        "options": options,
         "code": [code_fingerprint(module) for module in modules],
         "protocol": protocol_of(settings)._asdict(),
         "aggregate": settings.aggregate,

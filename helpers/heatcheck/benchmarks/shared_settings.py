@@ -9,12 +9,13 @@ import pandas as pd
 
 from heatcheck.attribution.catalog import load_catalog
 from heatcheck.attribution.registry import METHODS
+from heatcheck.models.networks import NETWORKS
 from heatcheck.models.registry import MODELS
 from heatcheck.removal.fills import FILLS, get_fill
 from heatcheck.runtime.device import choose_device
 from heatcheck.runtime.grid import Task, check_place, fill_store
 from heatcheck.runtime.memory import parse_bytes
-from heatcheck.runtime.plugins import load_entry_points, load_plugins, plugin_module
+from heatcheck.runtime.plugins import added_by, load_entry_points, load_plugins
 from heatcheck.runtime.store import ResultsStore
 
 
@@ -55,7 +56,7 @@ def load_methods(methods: Sequence[str], plugins: Sequence[str]) -> list[str]:
         ValueError: There is no method, or one is named twice.
         PluginError: A plug-in cannot be used.
     """
-    registries = (METHODS, MODELS, FILLS)
+    registries = (METHODS, MODELS, FILLS, NETWORKS)
     load_catalog()
     load_entry_points(registries)
     load_plugins(plugins, registries)
@@ -66,8 +67,8 @@ def load_methods(methods: Sequence[str], plugins: Sequence[str]) -> list[str]:
 
 def registered_by(path: str | Path) -> list[str]:
     """Methods that the plug-in file at ``path``, which is loaded, registers."""
-    module = plugin_module(path)
-    return [name for name, entry in METHODS.items() if entry.function.__module__ == module]
+    added = {id(entry) for entry in added_by(path)}
+    return [name for name, entry in METHODS.items() if id(entry) in added]
 
 
 def _unnamed(methods: Sequence[str], registered: list[str]) -> list[str]:

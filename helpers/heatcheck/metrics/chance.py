@@ -67,7 +67,7 @@ def kendall_band(n: int, level: float = 0.95) -> tuple[float, float]:
         inside += counts[wrong] * (1 if 2 * wrong == pairs else 2)
         if inside >= wanted:
             break
-    tau = 1 - 2 * wrong / pairs
+    tau = (pairs - 2 * wrong) / pairs
     return -tau, tau
 
 

@@ -12,7 +12,6 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 GROUPS = ("heatcheck.methods", "heatcheck.models")
-_PREFIX = "heatcheck_plugin_"
 Registries = Sequence[MutableMapping[str, Any]]
 _LOADED: dict[Path, str] = {}
 _LOADED_POINTS: set[tuple[str, str]] = set()
@@ -29,6 +28,9 @@ class Source(NamedTuple):
     content: bytes
 
 
+# What plug-ins registered, by the file or entry point that did: entries of the registries themselves, since a
+# function may come from elsewhere or be wrapped.
+_ADDED: dict[str, list[object]] = {}
 # By the path as it was given, which may be relative to a folder that another machine does not have.
 _SOURCES: dict[str, Source] = {}
 _CARRIED: dict[str, Source] = {}
@@ -61,7 +63,7 @@ def load_entry_points(registries: Registries = ()) -> None:
         for point in importlib.metadata.entry_points(group=group):
             if (group, point.value) in _LOADED_POINTS:
                 continue
-            with _all_or_nothing(registries):
+            with _all_or_nothing(registries, f"{group} {point.value}"):
                 try:
                     point.load()
                 except Exception as error:
@@ -74,7 +76,7 @@ def load_entry_points(registries: Registries = ()) -> None:
 def plugin_module(path: str | Path) -> str:
     """Name of the module that a plug-in file becomes; what it defines says it in ``__module__``."""
     file = _file(path)
-    return f"{_PREFIX}{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
+    return f"heatcheck_plugin_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
 
 
 def plugins_in_force() -> list[str]:
@@ -88,17 +90,15 @@ def plugins_behind(*parts: object) -> list[str]:
     A result of built-in parts is the same whatever plug-ins are loaded, so its key does not name them.
 
     Args:
-        parts: Functions or classes; partial ones count as what they call, None as built in.
+        parts: Entries of the registries that plug-ins were loaded with; None counts as built in.
     """
-    return plugins_in_force() if any(map(_is_plugged_in, parts)) else []
+    added = {id(entry) for entries in _ADDED.values() for entry in entries}
+    return plugins_in_force() if any(id(part) in added for part in parts) else []
 
 
-def _is_plugged_in(part: object) -> bool:
-    while isinstance(part, functools.partial):
-        part = part.func
-    module = str(getattr(part, "__module__", ""))
-    own = {point.value.partition(":")[0].partition(".")[0] for point in _entry_points()}
-    return module.startswith(_PREFIX) or module.partition(".")[0] in own
+def added_by(path: str | Path) -> list[object]:
+    """Entries that the plug-in file at ``path`` added to the registries it was loaded with."""
+    return list(_ADDED.get(str(_file(path)), []))
 
 
 def entry_point_packages() -> list[str]:
@@ -106,15 +106,10 @@ def entry_point_packages() -> list[str]:
     return list(_entry_point_packages())
 
 
-def _entry_point_packages() -> tuple[str, ...]:
-    return tuple(
-        sorted({f"{point.dist.name}=={point.dist.version}" for point in _entry_points() if point.dist})
-    )
-
-
 @functools.cache  # every cell of a run asks for them, and reading all installed packages takes a while
-def _entry_points() -> tuple[importlib.metadata.EntryPoint, ...]:
-    return tuple(point for group in GROUPS for point in importlib.metadata.entry_points(group=group))
+def _entry_point_packages() -> tuple[str, ...]:
+    points = [point for group in GROUPS for point in importlib.metadata.entry_points(group=group)]
+    return tuple(sorted({f"{point.dist.name}=={point.dist.version}" for point in points if point.dist}))
 
 
 def loaded_plugins() -> Mapping[Path, str]:
@@ -160,7 +155,7 @@ def _load_file(given: str | Path, registries: Registries) -> None:
             f"plug-in {path} has changed since it was loaded; start a new process to load it again"
         )
     if source.file not in _LOADED:
-        with _all_or_nothing(registries):
+        with _all_or_nothing(registries, str(source.file)):
             _execute(source.content, path, plugin_module(given))
         _LOADED[source.file] = digest
     _SOURCES[str(given)] = source
@@ -179,7 +174,8 @@ def _execute(content: bytes, path: Path, name: str) -> None:
 
 
 @contextmanager
-def _all_or_nothing(registries: Registries) -> Iterator[None]:
+def _all_or_nothing(registries: Registries, plugin: str) -> Iterator[None]:
+    """Remember what ``plugin`` adds to ``registries``; when it fails they are as they were."""
     before = [dict(registry) for registry in registries]
     try:
         yield
@@ -188,6 +184,12 @@ def _all_or_nothing(registries: Registries) -> Iterator[None]:
             registry.clear()
             registry.update(content)
         raise
+    _ADDED[plugin] = [
+        entry
+        for registry, content in zip(registries, before, strict=True)
+        for name, entry in registry.items()
+        if content.get(name) is not entry
+    ]
 
 
 def _line(error: Exception, path: Path) -> str:

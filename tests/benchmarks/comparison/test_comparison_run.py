@@ -28,6 +28,7 @@ from heatcheck.benchmarks.comparison_settings import (
     roar_settings,
 )
 from heatcheck.metrics.resampling import defined_means
+from heatcheck.models.registry import MODELS
 from heatcheck.runtime import plugins
 from heatcheck.runtime.store import ResultsStore
 
@@ -250,6 +251,29 @@ def test_all_benchmarks_are_given_the_same_options_in_full() -> None:
         # Rankings of retraining's own controls have no options.
         assert {name: one.options.get(name, wanted[name]) for name in methods} == wanted
         assert one.options["smoothgrad"] == wanted["smoothgrad"]
+
+
+@pytest.mark.parametrize("name", ["grad", "ig-smoothgrad", "oracle"])
+def test_own_methods_must_not_be_called_like_something_else(tmp_path: Path, plugin: str, name: str) -> None:
+    path = tmp_path / "other.py"
+    path.write_text(OWN.replace("own-brightness", name).replace("own-choosy", f"{name}-2"), encoding="utf-8")
+    with pytest.raises(ValueError, match=f"^{name}: .* register the method under another name"):
+        check(make_settings(plugins=[str(path)]))
+
+
+def test_a_file_of_a_method_and_a_model_is_refused_where_the_method_does_not_fit(
+    tmp_path: Path, plugin: str
+) -> None:
+    path = tmp_path / "both.py"
+    model = "from heatcheck.models.registry import register_model\nregister_model('own-model')(print)\n"
+    path.write_text(OWN + model, encoding="utf-8")
+    settings = check(make_settings(plugins=[str(path)]))
+    try:
+        assert clevr_settings(settings, [*METHODS_RUN, "own-choosy"], seed=0).plugins == [str(path)]
+        with pytest.raises(ValueError, match="put methods and models in files of their own"):
+            clevr_settings(settings, METHODS_RUN, seed=0)
+    finally:
+        MODELS.pop("own-model", None)
 
 
 @pytest.mark.parametrize(
