@@ -35,6 +35,7 @@ METHOD = """
 def {function}(model, images, targets, **_):
     return images
 """
+ROOT = Path(__file__).parents[2]
 HEAD = "from heatcheck.attribution.registry import register\n"
 REASON = "needs questions"
 
@@ -252,3 +253,26 @@ def test_the_method_must_be_given(calls: list[Call], capsys: pytest.CaptureFixtu
     assert main() == 2
     assert "--method" in capsys.readouterr().err
     assert not calls
+
+
+def test_a_card_of_a_real_comparison_and_nothing_is_computed_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    arguments = [
+        "--method", "nbs/examples/my_method.py", "--preset", "smoke", "--store", tmp_path / "store",
+        "-p", 'benchmarks=["deletion", "idsds"]', "-p", 'methods=["gradient", "random", "centre"]',
+        "-p", 'classifiers=["small/resnet8"]', "-p", 'tuned={"small/resnet8" = "small/resnet8-tuned"}',
+        "-p", "workers=1", tmp_path / "card",
+    ]  # fmt: skip
+    assert main(*arguments) == 0
+    card = pd.read_csv(tmp_path / "card" / "card.csv")
+    assert set(card["metric"]) == {
+        key for key, one in METRICS.items() if one.benchmark in ("deletion", "idsds")
+    }
+    assert card["rank"].between(1, 2).all()
+    assert (card["n_methods"] == 2).all()
+    assert "contrast-gradient" in capsys.readouterr().out
+    cells = set((tmp_path / "store").rglob("*"))
+    assert main(*arguments) == 0
+    assert set((tmp_path / "store").rglob("*")) == cells

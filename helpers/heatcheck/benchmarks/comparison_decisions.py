@@ -141,7 +141,7 @@ def _interval(column: Column, method: str, seed: int) -> str:
     low, high = quantiles(draws, LEVEL)
     sign = column.metric.sign
     ends = sorted((sign * float(low[0]), sign * float(high[0])))
-    return f"{sign * float(goodness[0]):.3f} [{ends[0]:.3f}, {ends[1]:.3f}]"
+    return f"{sign * float(goodness[0]):z.3f} [{ends[0]:z.3f}, {ends[1]:z.3f}]"
 
 
 def _uses(main: Sequence[Column], seed: int) -> Iterator[Decision]:
