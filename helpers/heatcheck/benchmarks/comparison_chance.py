@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from heatcheck.attribution.catalog import load_catalog
 from heatcheck.attribution.registry import is_control
 from heatcheck.benchmarks.comparison_columns import Column, Metric, main_columns
-from heatcheck.benchmarks.comparison_tables import LEVEL, kept_methods, scores_of
+from heatcheck.benchmarks.comparison_tables import LEVEL, describe_pair, kept_methods, scores_of
 from heatcheck.metrics.agreement import agreement_of_draws, correlations_of_draws, rank_correlations
 from heatcheck.metrics.chance import kendall_band
 from heatcheck.metrics.resampling import quantiles
@@ -108,7 +108,7 @@ def partial_table(
     names = kept_methods(main, with_controls=with_controls)
     scores = [scores_of(column, names, seed) for column in main]
     rows = [
-        _pair(main[i], main[j]) | {"fact": fact} | _partial(scores[i], scores[j], held)
+        describe_pair(main[i], main[j]) | {"fact": fact} | _partial(scores[i], scores[j], held)
         for held in (scores_of(held, names, seed) for held in fact_columns(maps) if held.key == fact)
         for i, j in combinations(range(len(main)), 2)
     ]
@@ -193,16 +193,6 @@ def _fact_column(maps: pd.DataFrame, fact: str, methods: tuple[str, ...], images
 def _named(column: Column) -> dict[str, Any]:
     metric = column.metric
     return {"metric": metric.key, "label": metric.label, "benchmark": metric.benchmark}
-
-
-def _pair(first: Column, second: Column) -> dict[str, Any]:
-    return {
-        "first": first.key,
-        "second": second.key,
-        "first_label": first.metric.label,
-        "second_label": second.metric.label,
-        "same_benchmark": first.metric.benchmark == second.metric.benchmark,
-    }
 
 
 def _partial(

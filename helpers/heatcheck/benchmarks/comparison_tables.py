@@ -104,7 +104,7 @@ def agreement_table(columns: Sequence[Column], *, with_controls: bool = False, s
     names = kept_methods(used, with_controls=with_controls)
     scores = [scores_of(column, names, seed) for column in used]
     rows = [
-        _describe(used[i], used[j]) | _agreement(*scores[i], *scores[j])
+        describe_pair(used[i], used[j]) | _agreement(*scores[i], *scores[j])
         for i, j in combinations(range(len(used)), 2)
     ]
     labels = ["first", "second", "first_label", "second_label", "same_benchmark", "classifier_first"]
@@ -192,6 +192,19 @@ def scores_of(column: Column, methods: Sequence[str], seed: int = 0) -> tuple[Ar
     return np.where(absent, np.nan, goodness), np.where(absent, np.nan, draws)
 
 
+def describe_pair(first: Column, second: Column) -> dict[str, object]:
+    """What the columns of a pair of metrics are called in tables."""
+    return {
+        "first": first.key,
+        "second": second.key,
+        "first_label": first.metric.label,
+        "second_label": second.metric.label,
+        "same_benchmark": first.metric.benchmark == second.metric.benchmark,
+        "classifier_first": first.classifier,
+        "classifier_second": second.classifier,
+    }
+
+
 def _scores(column: Column, seed: int) -> pd.DataFrame:
     """Rows of one column in the table of scores."""
     load_catalog()
@@ -218,18 +231,6 @@ def _scores(column: Column, seed: int) -> pd.DataFrame:
             "why": [column.why.get(name, "") for name in column.methods],
         }
     )
-
-
-def _describe(first: Column, second: Column) -> dict[str, object]:
-    return {
-        "first": first.key,
-        "second": second.key,
-        "first_label": first.metric.label,
-        "second_label": second.metric.label,
-        "same_benchmark": first.metric.benchmark == second.metric.benchmark,
-        "classifier_first": first.classifier,
-        "classifier_second": second.classifier,
-    }
 
 
 def _agreement(first: Array, first_draws: Array, second: Array, second_draws: Array) -> dict[str, float]:
