@@ -259,7 +259,7 @@ def test_a_card_of_a_real_comparison_and_nothing_is_computed_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(ROOT)
-    arguments = [
+    arguments: list[str | Path] = [
         "--method", "nbs/examples/my_method.py", "--preset", "smoke", "--store", tmp_path / "store",
         "-p", 'benchmarks=["deletion", "idsds"]', "-p", 'methods=["gradient", "random", "centre"]',
         "-p", 'classifiers=["small/resnet8"]', "-p", 'tuned={"small/resnet8" = "small/resnet8-tuned"}',
