@@ -40,6 +40,7 @@ from heatcheck.benchmarks import (
     comparison_examples,
     comparison_findings,
     comparison_published,
+    comparison_signs,
     comparison_stability,
     comparison_summary,
     comparison_tables,
@@ -174,7 +175,7 @@ Rank of every method by every metric; 1, darkest, is best, controls in italics b
 *{{ comparison.widest }}* has the widest range: place {{ "%g" | format(comparison.widest_best) }} by one metric, {{ "%g" | format(comparison.widest_worst) }} by another (among {{ comparison.n_methods }} methods).
 {{ comparison.n_always_top }} of {{ comparison.n_methods }} methods are in the best quarter by every metric that scores them.
 
-:::{csv-table} One metric of each benchmark with 95 % intervals over images (and runs). Arrows say which direction is better.
+:::{csv-table} One metric of each benchmark with 95 % intervals over images (and runs). Arrows say which direction is better. A *constant* map has no order: where pixels are removed it goes row by row from the top, so it shows what a compact hole does; single deletion gives it no score.
 :name: tab-comparison-glance
 :file: ../results/comparison/latest/glance.csv
 :header-rows: 1
@@ -337,6 +338,34 @@ Controls are the other baseline: they know no network, so a method that loses to
 :header-rows: 1
 :::
 
+### Signs
+
+Where relevance should lie on an object, a benchmark may ask for the size of a map and forget its sign; where patches or pixels are ranked, relevance *against* the class comes last.
+Single deletion can be scored both ways, with maps as they are and with their absolute values, on the same images.
+"""
+
+# %% tags=["hide-input", "remove-output"]
+signs = comparison_signs.sign_table(columns, results.unsigned, seed=seed)
+export_table(
+    signs,
+    f"{out}/sign_agreement",
+    caption="Agreement with and without signs.",
+    label="tab:comparison-sign-agreement",
+)
+export_table(
+    comparison_text.sign_text(signs), f"{out}/signs", caption="What signs are worth.", label="tab:comparison-signs"
+)  # fmt: skip
+
+# %% [markdown]
+r"""
+:::{csv-table} Kendall's $\tau$ of single deletion with one metric of each other benchmark, of signed maps and of absolute ones, and the paired difference with its 95 % interval over images. Where it is positive, signs are a part of the disagreement.
+:name: tab-comparison-signs
+:file: ../results/comparison/latest/signs.csv
+:header-rows: 1
+:::
+
+Retraining has no such switch, but its chapter ranks the same maps with their sign and squared ({numref}`fig-roar-summary`).
+
 ### Families of metrics
 
 """
@@ -469,6 +498,7 @@ record(
     out,
     **comparison_summary.quotable(results, agreement, concordance, contradictions),
     partial=comparison_summary.partial_means(partial),
+    signs=comparison_signs.sign_means(signs),
     published=comparison_published.published_numbers(),
     findings={finding.key: finding.answer for finding in found},
     n_asked=len(found),

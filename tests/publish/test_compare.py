@@ -73,7 +73,7 @@ def calls(places: Places, write: Write, monkeypatch: pytest.MonkeyPatch) -> list
             Column(METRICS["mass"], "relation", names, images, refused, why),
             Column(METRICS["insertion"], "resnet", names, images, values, {}),
         )
-        return comparison.Results(settings, columns, {}, pd.DataFrame(), None)
+        return comparison.Results(settings, columns, (), {}, pd.DataFrame(), None)
 
     monkeypatch.setattr(comparison, "run", run)
     write("1", name="comparison", parameters=PARAMETERS)

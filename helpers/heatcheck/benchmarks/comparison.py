@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from heatcheck.benchmarks import clevr_xai, deletion, idsds, roar
-from heatcheck.benchmarks.comparison_columns import Benchmark, Column
+from heatcheck.benchmarks.comparison_columns import METRICS, Benchmark, Column
 from heatcheck.benchmarks.comparison_fit import Fit, fit
 from heatcheck.benchmarks.comparison_scores import (
     Asked,
@@ -39,6 +39,7 @@ class Results(NamedTuple):
     Attributes:
         settings: Settings, the methods of plug-ins included.
         columns: Scores by metric, classifier and seed; the main classifier and seed first.
+        unsigned: The same of absolute maps, for the metrics of ``UNSIGNED``.
         refused: By benchmark, why it cannot take a method.
         maps: Facts about the heatmaps; see ``map_facts``. Empty where deletion was not run.
         pictures: Results of the deletion benchmark for the main classifier, with its images and heatmaps;
@@ -47,6 +48,7 @@ class Results(NamedTuple):
 
     settings: Settings
     columns: tuple[Column, ...]
+    unsigned: tuple[Column, ...]
     refused: Mapping[Benchmark, Mapping[str, str]]
     maps: pd.DataFrame
     pictures: deletion.Results | None
@@ -77,11 +79,13 @@ def run(settings: Settings, store: ResultsStore) -> Results:
     """
     settings = check(settings)
     parts = _parts(settings)
-    columns = [column for part in parts for column in _COLUMNS[part.benchmark](part, store)]
+    found = [column for part in parts for column in _COLUMNS[part.benchmark](part, store)]
+    columns = tuple(column for column in found if column.key in METRICS)
+    unsigned = tuple(column for column in found if column.key not in METRICS)
     refused = {part.benchmark: part.fit.refused for part in reversed(parts)}
     pictures = next((_deletion(part, store) for part in parts if part.benchmark == "deletion"), None)
     maps = pd.DataFrame() if pictures is None else map_facts(pictures, store)
-    return Results(settings, tuple(columns), refused, maps, pictures)
+    return Results(settings, columns, unsigned, refused, maps, pictures)
 
 
 def _parts(settings: Settings) -> list[_Part]:

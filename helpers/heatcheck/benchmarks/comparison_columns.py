@@ -55,6 +55,13 @@ _ALL = (
     Metric("kar", "KAR", "roar", "higher", "how much accuracy is kept by the top pixels alone, retrained"),
 )
 METRICS: Mapping[str, Metric] = MappingProxyType({metric.key: metric for metric in _ALL})
+# The same metrics of absolute maps, for what signs are worth; no metrics of the comparison themselves.
+UNSIGNED: Mapping[str, Metric] = MappingProxyType(
+    {
+        key: METRICS[key]._replace(key=f"{key}-abs", label=f"{METRICS[key].label}, absolute")
+        for key in ("idsds", "sds", "ids")
+    }
+)
 TITLES: Mapping[Benchmark, str] = MappingProxyType(
     {
         "clevr_xai": "CLEVR-XAI",

@@ -1,5 +1,6 @@
 """From the results of each benchmark to the columns of the comparison."""
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from heatcheck.attribution.registry import is_control
 from heatcheck.benchmarks import clevr_xai, clevr_xai_tables, deletion, deletion_tables, idsds, roar
 from heatcheck.benchmarks.clevr_xai_questions import KINDS
 from heatcheck.benchmarks.clevr_xai_scores import MASS, RANK
-from heatcheck.benchmarks.comparison_columns import METRICS, Array, Column
+from heatcheck.benchmarks.comparison_columns import METRICS, UNSIGNED, Array, Column
 from heatcheck.benchmarks.deletion import make_jobs
 from heatcheck.benchmarks.heatmaps import cell_heatmaps
 from heatcheck.benchmarks.idsds_scores import PROTOCOLS, Score, all_scores, find_scores
@@ -67,7 +68,7 @@ def deletion_columns(results: deletion.Results, asked: Asked) -> Iterator[Column
 
 
 def idsds_columns(results: idsds.Results, asked: Asked) -> Iterator[Column]:
-    """IDSDS of the tuned classifier, SDS and IDS of the original one; raw patch sums."""
+    """IDSDS of the tuned classifier, SDS and IDS of the original one: of raw maps, then of absolute ones."""
     settings = results.settings
     (model,) = settings.models
     scores = all_scores(results)
@@ -75,7 +76,9 @@ def idsds_columns(results: idsds.Results, asked: Asked) -> Iterator[Column]:
         found = find_scores(scores, protocol=protocol)
         headline = [score for score in found if key == "ids" or score.condition.output == "logit"]
         if headline:
-            yield _column(key, model, _raw(headline[0]), asked, settings.seed)
+            column = _column(key, model, _values(headline[0], "raw"), asked, settings.seed)
+            absolute = _column(key, model, _values(headline[0], "abs"), asked, settings.seed)
+            yield from (column, dataclasses.replace(absolute, metric=UNSIGNED[key]))
 
 
 def roar_columns(results: roar.Results, asked: Asked) -> Iterator[Column]:
@@ -125,10 +128,10 @@ def map_facts(results: deletion.Results, store: ResultsStore) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def _raw(score: Score) -> pd.DataFrame:
-    """Images by methods of raw maps."""
-    raw = [column for column in score.columns if column[1] == "raw"]
-    return score.values[raw].set_axis([method for method, _ in raw], axis=1)
+def _values(score: Score, transform: str) -> pd.DataFrame:
+    """Images by methods, of maps transformed in one way."""
+    chosen = [column for column in score.columns if column[1] == transform]
+    return score.values[chosen].set_axis([method for method, _ in chosen], axis=1)
 
 
 def _column(key: str, classifier: str, values: pd.DataFrame, asked: Asked, seed: int) -> Column:

@@ -83,6 +83,22 @@ def contradiction_text(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def sign_text(signs: pd.DataFrame) -> pd.DataFrame:
+    """Tau of each metric with one headline metric per other benchmark, with signs and without."""
+    rows = signs[signs["other"].isin(HEADLINE)]
+    return pd.DataFrame(
+        {
+            "metrics": rows["label"] + " and " + rows["other_label"],
+            "tau, signed maps": _taus(rows["signed"]),
+            "tau, absolute maps": _taus(rows["absolute"]),
+            "difference": [
+                _DASH if np.isnan(value) else f"{value:+.2f} [{low:+.2f}, {high:+.2f}]"
+                for value, low, high in rows[["difference", "low", "high"]].itertuples(index=False)
+            ],
+        }
+    )
+
+
 def control_text(controls: pd.DataFrame) -> pd.DataFrame:
     """How many methods each control beats under every metric: controls by metrics."""
     cells = controls.assign(
@@ -149,6 +165,10 @@ def published_text(pairs: pd.DataFrame) -> pd.DataFrame:
             "note": rows["note"],
         }
     )
+
+
+def _taus(values: pd.Series) -> list[str]:
+    return [_DASH if np.isnan(value) else f"{value:+.2f}" for value in values]
 
 
 def _signed(rows: pd.DataFrame, name: str) -> list[str]:

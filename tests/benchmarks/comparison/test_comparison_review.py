@@ -57,7 +57,7 @@ def own_fill(images, keep_mask):
 
 def quoted(columns: list[Column]) -> dict[str, Any]:
     results = comparison.Results(
-        comparison.Settings(methods=list(columns[0].methods)), tuple(columns), {}, pd.DataFrame(), None
+        comparison.Settings(methods=list(columns[0].methods)), tuple(columns), (), {}, pd.DataFrame(), None
     )
     return comparison_summary.quotable(
         results,

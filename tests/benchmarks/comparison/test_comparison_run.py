@@ -166,6 +166,9 @@ def test_scores_of_single_deletion_are_those_of_its_chapter(
         mine = column(results, key, RESNET)
         raw = np.stack([score.values[method, "raw"].to_numpy() for method in mine.methods], 1)
         np.testing.assert_allclose(mine.means(), defined_means(raw), atol=1e-12)
+        twin = next(one for one in results.unsigned if (one.key, one.classifier) == (f"{key}-abs", RESNET))
+        absolute = np.stack([score.values[method, "abs"].to_numpy() for method in mine.methods], 1)
+        np.testing.assert_allclose(twin.means(), defined_means(absolute), atol=1e-12)
     assert np.isnan(column(results, "idsds").means()[METHODS_RUN.index("constant")])
     assert column(results, "idsds").why["constant"] == "no image gives it a score"
 

@@ -120,7 +120,7 @@ def test_benchmark_ranks_are_means_over_a_benchmarks_metrics(columns: list[Colum
 
 def test_without_deletion_there_is_no_image_to_show(columns: list[Column]) -> None:
     settings = comparison.Settings(methods=list(GOOD), benchmarks=["roar"])
-    results = comparison.Results(settings, tuple(columns), {}, pd.DataFrame(), None)
+    results = comparison.Results(settings, tuple(columns), (), {}, pd.DataFrame(), None)
     with pytest.raises(ValueError, match="add 'deletion' to the benchmarks"):
         comparison_examples.example(results)
 
@@ -128,7 +128,7 @@ def test_without_deletion_there_is_no_image_to_show(columns: list[Column]) -> No
 def test_quoted_numbers_are_those_of_the_tables(columns: list[Column]) -> None:
     settings = comparison.Settings(methods=list(GOOD))
     refused: Any = {"idsds": {"lrp": "no rule"}, "roar": {}}
-    results = comparison.Results(settings, tuple(columns), refused, pd.DataFrame(), None)
+    results = comparison.Results(settings, tuple(columns), (), refused, pd.DataFrame(), None)
     agreement = comparison_tables.agreement_table(columns)
     concordance = comparison_tables.concordance_table(columns)
     opposed = comparison_contradictions.benchmark_contradictions(columns)

@@ -1,0 +1,70 @@
+"""What signs are worth to the agreement of benchmarks: the same metric of signed and of absolute maps."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from heatcheck.benchmarks.comparison_columns import UNSIGNED, Column, find_column, main_columns
+from heatcheck.benchmarks.comparison_tables import LEVEL, kept_methods, scores_of
+from heatcheck.metrics.agreement import correlations_of_draws, rank_correlations
+from heatcheck.metrics.resampling import quantiles
+
+_NAMED = ["metric", "label", "other", "other_label", "other_benchmark"]
+_VALUES = ["signed", "absolute", "difference", "low", "high", "n"]
+
+
+def sign_table(columns: Sequence[Column], unsigned: Sequence[Column], *, seed: int = 0) -> pd.DataFrame:
+    """Kendall's tau with the metrics of other benchmarks, of signed maps and of their absolute values.
+
+    Args:
+        columns: Columns of the comparison; the main one of each metric is used.
+        unsigned: Columns of absolute maps, of the same classifiers.
+        seed: Seed of the bootstrap over images; signed and absolute maps are resampled together.
+
+    Returns:
+        Columns ``metric, label, other, other_label, other_benchmark, signed, absolute, difference`` (absolute
+        minus signed), ``low, high`` (its 95 % interval over images) and ``n`` (methods with all scores). No
+        row where there is no absolute twin.
+    """
+    main = main_columns(columns)
+    rows = []
+    for key, twin in UNSIGNED.items():
+        pair = [column for column in main if column.key == key]
+        twins = [column for column in unsigned if column.key == twin.key]
+        if not pair or not twins:
+            continue
+        absolute = find_column(twins, twin.key, pair[0].classifier)
+        for other in main:
+            if other.metric.benchmark != twin.benchmark:
+                rows.append([*_names(pair[0], other), *_compare(pair[0], absolute, other, seed)])
+    return pd.DataFrame(rows, columns=[*_NAMED, *_VALUES])
+
+
+def sign_means(table: pd.DataFrame) -> dict[str, dict[str, float | None]]:
+    """Mean tau of each metric with those of other benchmarks, ``signed`` and ``absolute``, by metric."""
+    return {
+        str(key): {name: _number(float(rows[name].mean())) for name in ("signed", "absolute")}
+        for key, rows in table.groupby("metric", sort=False)
+    }
+
+
+def _names(column: Column, other: Column) -> list[str]:
+    return [column.key, column.metric.label, other.key, other.metric.label, other.metric.benchmark]
+
+
+def _compare(signed: Column, absolute: Column, other: Column, seed: int) -> list[float]:
+    methods = kept_methods([signed, absolute, other])
+    scores = [scores_of(column, methods, seed) for column in (signed, absolute, other)]
+    known = ~np.isnan(np.stack([goodness for goodness, _ in scores])).any(0)
+    (first, first_draws), (second, second_draws), (third, third_draws) = (
+        (goodness[known], draws[:, known]) for goodness, draws in scores
+    )
+    taus = [rank_correlations(goodness, third)[1] for goodness in (first, second)]
+    drawn = [correlations_of_draws(draws, third_draws)[:, 1] for draws in (first_draws, second_draws)]
+    low, high = quantiles((drawn[1] - drawn[0])[:, None], LEVEL)
+    return [*taus, taus[1] - taus[0], float(low[0]), float(high[0]), int(known.sum())]
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else value
