@@ -355,12 +355,22 @@ export_table(
 export_table(
     comparison_text.sign_text(signs), f"{out}/signs", caption="What signs are worth.", label="tab:comparison-signs"
 )  # fmt: skip
+kept_signs = kept_runs.kept_or_notice(kept_runs.kept_table(kept, "signs"), kept)
+export_table(
+    kept_signs, f"{out}/kept_signs", caption="The same for the larger run.", label="tab:comparison-kept-signs"
+)
 
 # %% [markdown]
 r"""
 :::{csv-table} Kendall's $\tau$ of single deletion with one metric of each other benchmark, of signed maps and of absolute ones, and the paired difference with its 95 % interval over images. Where it is positive, signs are a part of the disagreement.
 :name: tab-comparison-signs
 :file: ../results/comparison/latest/signs.csv
+:header-rows: 1
+:::
+
+:::{csv-table} The same for the larger run.
+:name: tab-comparison-kept-signs
+:file: ../results/comparison/latest/kept_signs.csv
 :header-rows: 1
 :::
 
@@ -478,12 +488,15 @@ The papers compare methods by their own benchmark; the statements marked *this b
 
 # %% tags=["hide-input", "remove-output"]
 found = comparison_findings.findings(columns, results.maps, seed=seed)
+found += comparison_signs.sign_findings(signs)
 answers = kept_runs.findings_text(found, kept_runs.kept_table(kept, "findings"))
 export_table(answers, f"{out}/findings", caption="Which statements hold.", label="tab:comparison-findings")
 export_table(
     kept_runs.answers_text(answers), f"{out}/answers", caption="Statements in short.", label="tab:comparison-answers"
 )  # fmt: skip
-decisions = comparison_decisions.decision_table(columns, results.maps, seed=seed)
+decisions = comparison_decisions.decision_table(
+    columns, results.maps, comparison_signs.sign_decisions(signs), seed=seed
+)
 export_table(
     decisions, f"{out}/decisions", caption="Which method, which benchmark.", label="tab:comparison-decisions"
 )
@@ -498,7 +511,7 @@ record(
     out,
     **comparison_summary.quotable(results, agreement, concordance, contradictions),
     partial=comparison_summary.partial_means(partial),
-    signs=comparison_signs.sign_means(signs),
+    signs=comparison_signs.sign_taus(signs),
     published=comparison_published.published_numbers(),
     findings={finding.key: finding.answer for finding in found},
     n_asked=len(found),
@@ -523,6 +536,7 @@ What follows for choosing a method or a benchmark is on the page {doc}`Which met
 - {{ comparison.n_agreeing }} of {{ comparison.n_pairs }} pairs of metrics of different benchmarks agree more than random rankings do.
 - Of all decisions that two benchmarks are both sure of, {{ comparison.contradicted }} of {{ comparison.decided }} are opposite: that often a significant win by one benchmark is a significant loss by another.
 - First by its own metric are *{{ comparison.first.values() | unique | join("*, *") }}*.
+- Ask whether benchmarks want the sign of a map before asking whether they agree: IDSDS and mass have a tau of {{ "%+.2f" | format(comparison.signs.idsds.mass.signed) }} with signed maps and {{ "%+.2f" | format(comparison.signs.idsds.mass.absolute) }} with absolute ones, IDSDS and ROAR {{ "%+.2f" | format(comparison.signs.idsds.roar.signed) }} and {{ "%+.2f" | format(comparison.signs.idsds.roar.absolute) }}.
 - A benchmark is a question, not a judge. Name the question a heatmap is meant to answer, then choose the benchmark that asks it, and show the others too.
 - Of {{ comparison.n_asked }} statements, {{ comparison.n_yes }} hold here, {{ comparison.n_no }} are contradicted and {{ comparison.n_undecided }} stay undecided.
 :::

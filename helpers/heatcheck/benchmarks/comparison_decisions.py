@@ -77,16 +77,19 @@ class Best(NamedTuple):
     beaten: tuple[str, ...]
 
 
-def decision_table(columns: Sequence[Column], maps: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
+def decision_table(
+    columns: Sequence[Column], maps: pd.DataFrame, more: Sequence[Decision] = (), *, seed: int = 0
+) -> pd.DataFrame:
     """Questions and their answers; those whose metrics or methods there are not are left out.
 
     Args:
         columns: Columns of the comparison.
         maps: Facts about the heatmaps, as ``comparison_chance.fact_columns`` takes them; may be empty.
-        seed: Seed of the bootstrap.
+        more: Further answers, listed before those of published tables.
+        seed: Of the bootstrap.
 
     Returns:
-        Columns ``about, question, answer, evidence, source``; questions about methods come first.
+        Columns ``about, question, answer, evidence, source``, questions about methods first.
     """
     main = [column for column in main_columns(columns) if _has_method(column)]
     numbers = published_numbers()
@@ -98,6 +101,7 @@ def decision_table(columns: Sequence[Column], maps: pd.DataFrame, *, seed: int =
         *_smoothness(main, maps, seed),
         *_floors(main, seed),
         *_substitutes(main, numbers, seed),
+        *more,
         *_published(numbers),
     ]
     return pd.DataFrame(rows, columns=list(Decision._fields))

@@ -6,7 +6,9 @@ import numpy as np
 import pandas as pd
 
 from heatcheck.benchmarks.comparison_columns import UNSIGNED, Column, find_column, main_columns
-from heatcheck.benchmarks.comparison_tables import LEVEL, kept_methods, scores_of
+from heatcheck.benchmarks.comparison_decisions import Decision
+from heatcheck.benchmarks.comparison_tables import HEADLINE, LEVEL, kept_methods, scores_of
+from heatcheck.benchmarks.findings import Finding, decide
 from heatcheck.metrics.agreement import correlations_of_draws, rank_correlations
 from heatcheck.metrics.resampling import quantiles
 
@@ -41,12 +43,55 @@ def sign_table(columns: Sequence[Column], unsigned: Sequence[Column], *, seed: i
     return pd.DataFrame(rows, columns=[*_NAMED, *_VALUES])
 
 
-def sign_means(table: pd.DataFrame) -> dict[str, dict[str, float | None]]:
-    """Mean tau of each metric with those of other benchmarks, ``signed`` and ``absolute``, by metric."""
-    return {
-        str(key): {name: _number(float(rows[name].mean())) for name in ("signed", "absolute")}
-        for key, rows in table.groupby("metric", sort=False)
-    }
+def sign_taus(table: pd.DataFrame) -> dict[str, dict[str, dict[str, float | None]]]:
+    """Tau ``signed`` and ``absolute`` by metric and other metric, as prose quotes them.
+
+    Args:
+        table: A ``sign_table``, as are those of the other functions.
+    """
+    taus: dict[str, dict[str, dict[str, float | None]]] = {}
+    for row in table.to_dict("records"):
+        both = {name: None if np.isnan(row[name]) else float(row[name]) for name in ("signed", "absolute")}
+        taus.setdefault(row["metric"], {})[row["other"]] = both
+    return taus
+
+
+def sign_findings(table: pd.DataFrame) -> list[Finding]:
+    """Whether IDSDS agrees better with each headline metric of other benchmarks once signs are dropped."""
+    rows = table[(table["metric"] == "idsds") & table["other"].isin(HEADLINE)]
+    return [
+        Finding(
+            f"signs_{row['other']}",
+            f"Without signs, IDSDS ranks methods more like {row['other_label']}.",
+            "this book",
+            decide(row["low"], row["high"], supports="positive"),
+            "Kendall's tau, absolute maps minus signed maps",
+            row["difference"],
+            row["low"],
+            row["high"],
+            row["n"],
+        )
+        for row in rows.to_dict("records")
+    ]
+
+
+def sign_decisions(table: pd.DataFrame) -> list[Decision]:
+    """What to know about signs before benchmarks are compared; nothing where there is no absolute twin."""
+    rows = table[(table["metric"] == "idsds") & table["other"].isin(HEADLINE)]
+    if rows.empty:
+        return []
+    said = {1: "closer to", -1: "further from", 0: "not told apart in its distance to"}
+    groups: dict[str, list[str]] = {}
+    for row in rows.to_dict("records"):
+        side = int(row["low"] > 0) - int(row["high"] < 0)
+        groups.setdefault(said[side], []).append(row["other_label"])
+    answer = "; ".join(f"{text} {', '.join(labels)}" for text, labels in groups.items())
+    taus = ", ".join(
+        f"{row['other_label']} {row['signed']:+.2f} signed, {row['absolute']:+.2f} absolute"
+        for row in rows.to_dict("records")
+    )
+    question = "What does dropping the sign of heatmaps do to IDSDS?"
+    return [Decision("benchmark", question, f"it comes {answer}", f"Kendall's tau with {taus}", "this book")]
 
 
 def _names(column: Column, other: Column) -> list[str]:
@@ -64,7 +109,3 @@ def _compare(signed: Column, absolute: Column, other: Column, seed: int) -> list
     drawn = [correlations_of_draws(draws, third_draws)[:, 1] for draws in (first_draws, second_draws)]
     low, high = quantiles((drawn[1] - drawn[0])[:, None], LEVEL)
     return [*taus, taus[1] - taus[0], float(low[0]), float(high[0]), int(known.sum())]
-
-
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else value
