@@ -1,7 +1,4 @@
-"""Which method should be used, and which benchmark be trusted for what: answers computed from the comparison.
-
-No answer is typed: each comes from the columns of a run or from published tables, with what it rests on.
-"""
+"""Which method should be used, which benchmark be trusted for what: answers are computed, none is typed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
