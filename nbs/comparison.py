@@ -500,6 +500,10 @@ decisions = comparison_decisions.decision_table(
 export_table(
     decisions, f"{out}/decisions", caption="Which method, which benchmark.", label="tab:comparison-decisions"
 )
+export_table(
+    decisions, f"{out}/questions", caption="Which method, which benchmark.", label="tab:comparison-questions",
+    columns=["question", "answer", "evidence"],
+)  # fmt: skip
 kept_decisions = kept_runs.kept_or_notice(kept_runs.kept_table(kept, "decisions"), kept)
 export_table(
     kept_decisions,
