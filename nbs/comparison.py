@@ -505,6 +505,7 @@ export_table(
     columns=["question", "answer", "evidence"],
 )  # fmt: skip
 kept_decisions = kept_runs.kept_or_notice(kept_runs.kept_table(kept, "decisions"), kept)
+kept_decisions = kept_decisions.drop(columns=["about", "source"], errors="ignore")
 export_table(
     kept_decisions,
     f"{out}/kept_decisions",
