@@ -332,7 +332,7 @@ Taking smoothness out by the partial $\tau$ {cite}`kendall1942partial` changes t
 
 Controls are the other baseline: they know no network, so a method that loses to one has shown nothing by that metric.
 
-:::{csv-table} How many methods have a worse score than a control, by metric.
+:::{csv-table} How many of {{ comparison.n_methods }} methods have a worse score than a control, by metric.
 :name: tab-comparison-controls
 :file: ../results/comparison/latest/controls.csv
 :header-rows: 1
@@ -355,7 +355,7 @@ export_table(
 export_table(
     comparison_text.sign_text(signs), f"{out}/signs", caption="What signs are worth.", label="tab:comparison-signs"
 )  # fmt: skip
-kept_signs = kept_runs.kept_or_notice(kept_runs.kept_table(kept, "signs"), kept)
+kept_signs = kept_runs.kept_or_notice(kept_runs.kept_text(kept, "signs"), kept)
 export_table(
     kept_signs, f"{out}/kept_signs", caption="The same for the larger run.", label="tab:comparison-kept-signs"
 )
@@ -415,7 +415,7 @@ export_figure(baselines.stability_figure(stability), f"{out}/stability", stabili
 export_table(
     comparison_text.stability_text(stability), f"{out}/self_agreement", caption="Agreement of each metric with itself and with others.", label="tab:comparison-self"
 )  # fmt: skip
-kept_stability = kept_runs.kept_or_notice(kept_runs.kept_table(kept, "self_agreement"), kept)
+kept_stability = kept_runs.kept_or_notice(kept_runs.kept_text(kept, "self_agreement"), kept)
 export_table(
     kept_stability, f"{out}/kept_self_agreement", caption="The same for the larger run.", label="tab:comparison-kept-self"
 )  # fmt: skip
@@ -504,7 +504,7 @@ export_table(
     decisions, f"{out}/questions", caption="Which method, which benchmark.", label="tab:comparison-questions",
     columns=["question", "answer", "evidence"],
 )  # fmt: skip
-kept_decisions = kept_runs.kept_or_notice(kept_runs.kept_table(kept, "decisions"), kept)
+kept_decisions = kept_runs.kept_or_notice(kept_runs.kept_text(kept, "decisions"), kept)
 kept_decisions = kept_decisions.drop(columns=["about", "source"], errors="ignore")
 export_table(
     kept_decisions,

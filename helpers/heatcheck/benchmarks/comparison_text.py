@@ -103,8 +103,8 @@ def control_text(controls: pd.DataFrame) -> pd.DataFrame:
     """How many methods each control beats under every metric: controls by metrics."""
     cells = controls.assign(
         cell=[
-            _DASH if np.isnan(rank) else f"{beats:.0f} of {n:.0f}"
-            for rank, beats, n in zip(controls["rank"], controls["beats"], controls["n_methods"], strict=True)
+            _DASH if np.isnan(rank) else f"{beats:.0f}"
+            for rank, beats in zip(controls["rank"], controls["beats"], strict=True)
         ]
     )
     wide = cells.pivot(index="control", columns="label", values="cell")

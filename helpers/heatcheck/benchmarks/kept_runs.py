@@ -17,6 +17,12 @@ def kept_table(folder: Path | str, name: str) -> pd.DataFrame:
     return pd.read_csv(path) if path.is_file() else pd.DataFrame()
 
 
+def kept_text(folder: Path | str, name: str) -> pd.DataFrame:
+    """Table ``name`` of a larger run as it was written, every cell as text; empty where none is kept."""
+    path = Path(folder) / f"{name}.csv"
+    return pd.read_csv(path, dtype=str, keep_default_na=False) if path.is_file() else pd.DataFrame()
+
+
 def kept_or_notice(table: pd.DataFrame, folder: Path | str) -> pd.DataFrame:
     """``table``, or where it is empty one row that says that no larger run is kept."""
     return table if len(table) else pd.DataFrame({"larger run": [f"none is kept in {Path(folder).name} yet"]})

@@ -84,8 +84,8 @@ def test_contradictions_are_counted_among_pairs_that_both_decide(columns: list[C
 
 def test_controls_beat_methods_with_worse_scores_only(columns: list[Column]) -> None:
     text = comparison_text.control_text(comparison_chance.control_ranks(columns)).set_index("control")
-    assert text.loc["sobel", "mass"] == "0 of 3"
-    assert text.loc["sobel", "IDSDS"] == "0 of 2"
+    assert text.loc["sobel", "mass"] == "0"
+    assert text.loc["sobel", "IDSDS"] == "0"
     assert list(text.columns) == ["mass", "deletion", "insertion", "IDSDS", "ROAR"]
 
 
@@ -166,6 +166,13 @@ def test_kept_ranks_come_back_as_they_were_kept(columns: list[Column], tmp_path:
     pd.testing.assert_frame_equal(kept, ranks, check_names=False)
     groups = comparison_text.groups_of(kept.columns)
     assert groups == comparison_tables.metric_groups(columns)
+
+
+def test_kept_texts_keep_their_signs(tmp_path: Path) -> None:
+    (tmp_path / "signs.csv").write_text("metrics,tau,n\nIDSDS and mass,+0.03,\n", encoding="utf-8")
+    table = kept_runs.kept_text(tmp_path, "signs")
+    assert table.to_dict("records") == [{"metrics": "IDSDS and mass", "tau": "+0.03", "n": ""}]
+    assert kept_runs.kept_text(tmp_path, "other").empty
 
 
 def test_every_metric_belongs_to_a_titled_benchmark() -> None:
