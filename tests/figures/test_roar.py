@@ -101,7 +101,7 @@ def test_the_best_estimator_is_on_top_and_published_values_are_hollow(summary: p
     figure = figures.summary_figure(summary, published)
     figure.draw_without_rendering()
     titles = [axis.get_title(loc="left") for axis in figure.axes]
-    assert titles == ["RACU", "KAR area over random", "DiffROAR 50"]
+    assert titles == ["RACU", "KAR area", "DiffROAR 50"]
     assert figure.axes[0].get_yticklabels()[-1].get_text() == "mine"
     hollow = [line for line in figure.axes[0].get_lines() if line.get_label() == "ImageNet, published"]
     assert [list(np.asarray(line.get_xdata())) for line in hollow] == [[0.36]]
