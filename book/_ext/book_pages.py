@@ -10,8 +10,6 @@ import json
 import pkgutil
 import re
 import shutil
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +24,6 @@ EXPORTS = "book/results/*/latest"
 DOWNLOADS = "_downloads/results"
 PAGE_WIDTH = 6.9 * 72  # points; a figure of this width fills the column
 SHORT = 28  # characters of a table's entry that is kept on one line
-# Pages of source code, and what the theme calls to make their navigation.
-_SOURCES = "_modules/"
-_NAVIGATION = ("generate_toctree_html", "generate_header_nav_html")
-_SHARED: dict[tuple[Any, ...], Any] = {}
 _MODULES = re.compile(r"^\{modules\} (?P<package>[\w.]+)$", re.MULTILINE)
 _WIDTH = re.compile(r'<svg[^>]*\swidth="(?P<points>[\d.]+)pt"')
 
@@ -92,30 +86,10 @@ def finish_page(
     scripts = context.get("script_files", [])
     context["script_files"] = [script for script in scripts if "thebe" not in _script_text(script).lower()]
     path = Path(app.srcdir) / f"{pagename}.ipynb"
-    if pagename.startswith(_SOURCES):
-        _share_navigation(pagename.count("/"), context)
     if "body" in context and path.is_file():
         metadata = json.loads(path.read_text(encoding="utf-8"))["metadata"].get("heatcheck", {})
         top = "../" * pagename.count("/")
         context["body"] += provenance(path.stem, metadata, f"{top}{DOWNLOADS}/{path.stem}")
-
-
-def _share_navigation(depth: int, context: dict[str, Any]) -> None:
-    """Make the sidebar once for all pages of source code in folders of one depth: none of them is in it.
-
-    The theme would parse the whole table of contents anew for each, which takes most of their time.
-    """
-    for name in _NAVIGATION:
-        if name in context:
-            make = context[name]
-            context[name] = partial(_once, (depth, name), make)
-
-
-def _once(place: tuple[int, str], make: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    key = (*place, args, tuple(sorted(kwargs.items())))
-    if key not in _SHARED:
-        _SHARED[key] = make(*args, **kwargs)
-    return _SHARED[key]
 
 
 def skip_named_tuple_fields(
