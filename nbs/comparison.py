@@ -35,7 +35,7 @@ from heatcheck.benchmarks import (
     comparison_chance,
     comparison_clusters,
     comparison_columns,
-    comparison_contradictions,
+    comparison_conflicts,
     comparison_decisions,
     comparison_examples,
     comparison_findings,
@@ -258,19 +258,19 @@ No reader of either benchmark alone would have doubted the answer.
 """
 
 # %% tags=["hide-input", "remove-output"]
-contradictions = comparison_contradictions.benchmark_contradictions(columns, seed=seed)
+contradictions = comparison_conflicts.benchmark_contradictions(columns, seed=seed)
 export_figure(figures.contradiction_figure(contradictions), f"{out}/contradictions", contradictions)
 export_table(
     comparison_text.contradiction_text(contradictions), f"{out}/opposed", caption="Contradictions between benchmarks.", label="tab:comparison-opposed"
 )  # fmt: skip
-by_metric = comparison_contradictions.contradiction_table(columns, seed=seed)
+by_metric = comparison_conflicts.contradiction_table(columns, seed=seed)
 export_table(
     by_metric,
     f"{out}/opposed_metrics",
     caption="Contradictions between metrics.",
     label="tab:comparison-opposed-metrics",
 )
-by_method = comparison_contradictions.method_contradictions(columns, seed=seed)
+by_method = comparison_conflicts.method_contradictions(columns, seed=seed)
 export_table(
     by_method,
     f"{out}/opposed_methods",

@@ -12,7 +12,7 @@ from heatcheck.attribution.registry import METHODS, is_control
 from heatcheck.benchmarks import comparison_tables as tables
 from heatcheck.benchmarks.comparison_chance import control_ranks, smoothness_table
 from heatcheck.benchmarks.comparison_columns import METRICS, Column, main_columns
-from heatcheck.benchmarks.comparison_contradictions import decided_share
+from heatcheck.benchmarks.comparison_conflicts import decided_share
 from heatcheck.benchmarks.comparison_published import published_numbers
 from heatcheck.benchmarks.comparison_stability import ceiling, classifier_table, halves_table
 from heatcheck.benchmarks.comparison_tables import HEADLINE, LEVEL, MEAN_RANK, scores_of

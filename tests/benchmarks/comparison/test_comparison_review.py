@@ -13,7 +13,7 @@ from heatcheck.attribution.catalog import load_catalog
 from heatcheck.attribution.registry import METHODS
 from heatcheck.benchmarks import (
     comparison,
-    comparison_contradictions,
+    comparison_conflicts,
     comparison_decisions,
     comparison_summary,
     comparison_tables,
@@ -63,7 +63,7 @@ def quoted(columns: list[Column]) -> dict[str, Any]:
         results,
         comparison_tables.agreement_table(columns),
         comparison_tables.concordance_table(columns),
-        comparison_contradictions.benchmark_contradictions(columns),
+        comparison_conflicts.benchmark_contradictions(columns),
     )
 
 

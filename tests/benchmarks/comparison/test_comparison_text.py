@@ -10,7 +10,7 @@ import pytest
 from heatcheck.benchmarks import (
     comparison,
     comparison_chance,
-    comparison_contradictions,
+    comparison_conflicts,
     comparison_examples,
     comparison_published,
     comparison_summary,
@@ -74,7 +74,7 @@ def test_concordance_stands_beside_that_of_random_rankings(columns: list[Column]
 
 
 def test_contradictions_are_counted_among_pairs_that_both_decide(columns: list[Column]) -> None:
-    table = comparison_contradictions.benchmark_contradictions(columns)
+    table = comparison_conflicts.benchmark_contradictions(columns)
     text = comparison_text.contradiction_text(table).set_index("benchmarks")
     row = text.loc["CLEVR-XAI / Single deletion"]
     assert (row["decided by both"], row["oppositely"], row["share"]) == (1, 1, "100%")
@@ -131,7 +131,7 @@ def test_quoted_numbers_are_those_of_the_tables(columns: list[Column]) -> None:
     results = comparison.Results(settings, tuple(columns), (), refused, pd.DataFrame(), None)
     agreement = comparison_tables.agreement_table(columns)
     concordance = comparison_tables.concordance_table(columns)
-    opposed = comparison_contradictions.benchmark_contradictions(columns)
+    opposed = comparison_conflicts.benchmark_contradictions(columns)
     quoted = comparison_summary.quotable(results, agreement, concordance, opposed)
     assert (quoted["n_methods"], quoted["n_controls"], quoted["n_metrics"]) == (3, 2, 5)
     assert quoted["best"] == "lrp"

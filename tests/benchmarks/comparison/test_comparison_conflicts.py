@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from heatcheck.benchmarks.comparison_columns import Column
-from heatcheck.benchmarks.comparison_contradictions import (
+from heatcheck.benchmarks.comparison_conflicts import (
     benchmark_contradictions,
     contradiction_table,
     decided_share,
