@@ -34,11 +34,6 @@ def quote_results(app: Sphinx, config: Config) -> None:
         config.myst_substitutions[path.parts[-3]] = json.loads(path.read_text(encoding="utf-8"))
 
 
-def drop_old_sources(app: Sphinx) -> None:
-    """Delete the pages of source code: Sphinx keeps one that is newer than its module, even a wrong one."""
-    shutil.rmtree(Path(app.outdir) / "_modules", ignore_errors=True)
-
-
 def report_stored_errors(_app: Sphinx, docname: str, source: list[str]) -> None:
     """Warn of every cell of an executed notebook that raised; Sphinx itself would publish the traceback."""
     if not source[0].lstrip().startswith("{"):
@@ -175,7 +170,6 @@ def _script_text(script: Any) -> str:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect the hooks."""
     app.connect("config-inited", quote_results)
-    app.connect("builder-inited", drop_old_sources)
     app.connect("source-read", report_stored_errors)
     app.connect("source-read", list_modules)
     app.connect("doctree-resolved", check_images)
