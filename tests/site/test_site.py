@@ -24,11 +24,9 @@ READY, CONTRAST, WIDER = (
 
 @pytest.fixture(scope="session")
 def read_pages(site: Path) -> list[str]:
-    """Pages that readers come to; pages of source code are left to the checks without a browser."""
+    """Pages that readers come to."""
     names = [path.relative_to(site).as_posix() for path in sorted(site.rglob("*.html"))]
-    return [
-        name for name in names if not name.startswith(("_modules/", "_static/")) and name not in SERVED_ONLY
-    ]
+    return [name for name in names if not name.startswith("_static/") and name not in SERVED_ONLY]
 
 
 @pytest.fixture(params=["served", "folder"])
