@@ -96,10 +96,7 @@ r"""
 A method has one set of options, whatever the chapters chose for it.
 What a benchmark does to a map afterwards, such as joining channels, dropping signs or summing over patches, is part of that benchmark and stays as its chapter has it.
 
-- {doc}`CLEVR-XAI <clevr_xai>`: *mass* and *rank* accuracy on {{ comparison.n_images.mass }} questions.
-- {doc}`Deletion and localization <deletion>`: *deletion*, *insertion*, the *box error* and the *saliency metric* on {{ comparison.n_images.deletion }} scenes.
-- {doc}`Single deletion <idsds>`: *IDSDS* of the fine-tuned network, *SDS* of the original one, and *IDS*, incremental deletion, on up to {{ comparison.n_images.idsds }} scenes.
-- {doc}`Remove and retrain <roar>`: the areas over random of *ROAR* and *KAR* on {{ comparison.n_images.roar }} test images.
+The definitions are those of the chapters: {doc}`CLEVR-XAI <clevr_xai>`, {doc}`deletion and localization <deletion>`, {doc}`single deletion <idsds>`, and {doc}`remove and retrain <roar>`, of which the areas over the random ranking count.
 
 One call runs all of it; whatever a chapter has computed with the same settings is read from the results store.
 """
@@ -113,6 +110,9 @@ main = comparison_columns.main_columns(columns)
 groups = comparison_tables.metric_groups(columns)
 
 # %% tags=["hide-input", "remove-output"]
+export_table(
+    comparison_text.metric_text(columns), f"{out}/metrics", caption="The metrics.", label="tab:comparison-metrics"
+)  # fmt: skip
 example = comparison_examples.example(results)
 verdicts = comparison_examples.benchmark_ranks(columns, with_controls=True).drop(
     columns=comparison_tables.MEAN_RANK
@@ -124,6 +124,12 @@ export_table(
 
 # %% [markdown]
 r"""
+:::{csv-table} The metrics: what each asks of a heatmap, an arrow to where it is better, the network that is explained, the images, and how often every ranking was retrained.
+:name: tab-comparison-metrics
+:file: ../results/comparison/latest/metrics.csv
+:header-rows: 1
+:::
+
 :::{figure} ../results/comparison/latest/verdicts.svg
 :name: fig-comparison-verdicts
 :alt: One rendered scene and a grid of heatmaps of it, one per method; below each map a strip of four cells with its rank in the four benchmarks, dark for good ranks.
@@ -553,7 +559,7 @@ What follows for choosing a method or a benchmark is on the page {doc}`Which met
 - **Steps after the map.** Each benchmark joins channels and signs in its own way; a method is judged together with that.
 - **Few methods.** With {{ comparison.n_methods }} methods the band of chance is wide, and methods of one family are no independent witnesses.
 - **Options.** One set of options per method is fair and arbitrary; other noise levels or baselines move methods ({numref}`fig-clevr-xai-variants`).
-- **Intervals** are over images, and over training runs where there are several, not over networks or methods. With one retraining per ranking, another run may turn a difference around that its interval calls sure.
+- **Intervals** are over images, and over training runs where there are several, not over networks or methods. Retrainings per ranking in this run: {{ comparison.n_runs }}; where it is one, another run may turn a difference around that its interval calls sure.
 :::
 
 ## Exercises

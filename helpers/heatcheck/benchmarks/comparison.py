@@ -5,7 +5,7 @@ computed with equal settings is not computed again.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -79,11 +79,16 @@ def run(settings: Settings, store: ResultsStore) -> Results:
     """
     settings = check(settings)
     parts = _parts(settings)
-    found = [column for part in parts for column in _COLUMNS[part.benchmark](part, store)]
+    found: list[Column] = []
+    pictures = None
+    for part in parts:
+        made = _RUN[part.benchmark](part, store)
+        found += _COLUMNS[part.benchmark](made, part.asked)
+        if part.benchmark == "deletion" and pictures is None:
+            pictures = made
     columns = tuple(column for column in found if column.key in METRICS)
     unsigned = tuple(column for column in found if column.key not in METRICS)
     refused = {part.benchmark: part.fit.refused for part in reversed(parts)}
-    pictures = next((_deletion(part, store) for part in parts if part.benchmark == "deletion"), None)
     maps = pd.DataFrame() if pictures is None else map_facts(pictures, store)
     return Results(settings, columns, unsigned, refused, maps, pictures)
 
@@ -108,9 +113,8 @@ def _parts(settings: Settings) -> list[_Part]:
     ]
 
 
-def _clevr(part: _Part, store: ResultsStore) -> Iterator[Column]:
-    own = clevr_settings(part.settings, part.fit.methods, seed=part.seed)
-    return clevr_columns(clevr_xai.run(own, store), part.asked)
+def _clevr(part: _Part, store: ResultsStore) -> clevr_xai.Results:
+    return clevr_xai.run(clevr_settings(part.settings, part.fit.methods, seed=part.seed), store)
 
 
 def _deletion(part: _Part, store: ResultsStore) -> deletion.Results:
@@ -118,20 +122,26 @@ def _deletion(part: _Part, store: ResultsStore) -> deletion.Results:
     return deletion.run(own, store)
 
 
-def _idsds(part: _Part, store: ResultsStore) -> Iterator[Column]:
+def _idsds(part: _Part, store: ResultsStore) -> idsds.Results:
     own = idsds_settings(part.settings, part.classifier, part.fit.methods, seed=part.seed)
-    return idsds_columns(idsds.run(own, store), part.asked)
+    return idsds.run(own, store)
 
 
-def _roar(part: _Part, store: ResultsStore) -> Iterator[Column]:
-    return roar_columns(roar.run(roar_settings(part.settings, part.fit.methods), store), part.asked)
+def _roar(part: _Part, store: ResultsStore) -> roar.Results:
+    return roar.run(roar_settings(part.settings, part.fit.methods), store)
 
 
-_COLUMNS: Mapping[Benchmark, Callable[[_Part, ResultsStore], Iterator[Column]]] = {
+_RUN: Mapping[Benchmark, Callable[[_Part, ResultsStore], Any]] = {
     "clevr_xai": _clevr,
-    "deletion": lambda part, store: deletion_columns(_deletion(part, store), part.asked),
+    "deletion": _deletion,
     "idsds": _idsds,
     "roar": _roar,
+}
+_COLUMNS: Mapping[Benchmark, Callable[[Any, Asked], Iterator[Column]]] = {
+    "clevr_xai": clevr_columns,
+    "deletion": deletion_columns,
+    "idsds": idsds_columns,
+    "roar": roar_columns,
 }
 # Benchmarks that explain the classifiers of the settings.
 _CHOOSING: tuple[Benchmark, ...] = ("deletion", "idsds")

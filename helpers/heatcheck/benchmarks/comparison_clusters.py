@@ -11,7 +11,7 @@ from scipy.cluster import hierarchy
 from scipy.spatial.distance import squareform
 
 from heatcheck.benchmarks.comparison_columns import Column, main_columns
-from heatcheck.benchmarks.comparison_tables import kept_methods, scores_of
+from heatcheck.benchmarks.comparison_tables import describe_pair, kept_methods, scores_of
 from heatcheck.metrics.agreement import correlations_of_draws, rank_correlations
 
 Array = NDArray[np.float64]
@@ -87,11 +87,7 @@ def cluster_support(columns: Sequence[Column], *, with_controls: bool = False, s
     together, nearest = _together(draws), _nearest(draws)
     rows = [
         {
-            "first": first.key,
-            "second": second.key,
-            "first_label": first.metric.label,
-            "second_label": second.metric.label,
-            "same_benchmark": first.metric.benchmark == second.metric.benchmark,
+            **describe_pair(first, second),
             "kendall": float(taus[i, j]),
             "together": float(together[i, j]),
             "nearest": float(nearest[i, j]),

@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -122,8 +123,20 @@ class Column:
     def draws(self, *, n_resamples: int = N_RESAMPLES, seed: int = 0) -> Array:
         """Resamples ``(R, M)`` of ``goodness`` over images, and runs where there are several.
 
-        Columns of the same images get the same draws, so that functions of several columns are paired.
+        Columns of the same images get the same draws, so that functions of several columns are paired. They
+        are drawn once for all tables that ask for them, and cannot be written to.
         """
+        key = n_resamples, seed
+        if key not in self._drawn:
+            self._drawn[key] = self._draw(n_resamples, seed)
+            self._drawn[key].flags.writeable = False
+        return self._drawn[key]
+
+    @cached_property
+    def _drawn(self) -> dict[tuple[int, int], Array]:
+        return {}
+
+    def _draw(self, n_resamples: int, seed: int) -> Array:
         stream = seed + (zlib.crc32("\n".join(self.images).encode()) << 16)
         scored = ~np.isnan(self.values).all((0, 1))
         found = np.full((n_resamples, len(self.methods)), np.nan)
@@ -134,7 +147,8 @@ class Column:
             found[:, scored] = resampled_run_means(
                 np.ascontiguousarray(some.transpose(2, 0, 1)), n_resamples=n_resamples, seed=stream
             )
-        return self.metric.sign * found
+        drawn: Array = self.metric.sign * found
+        return drawn
 
     def take(self, methods: Sequence[str]) -> "Column":
         """The same scores of some methods, in the order asked for.

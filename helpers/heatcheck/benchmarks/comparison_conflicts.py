@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from heatcheck.benchmarks.comparison_columns import BENCHMARKS, TITLES, Column, main_columns
-from heatcheck.benchmarks.comparison_tables import kept_methods, scores_of
+from heatcheck.benchmarks.comparison_tables import describe_pair, kept_methods, scores_of
 from heatcheck.metrics.resampling import quantiles
 
 Array = NDArray[np.float64]
@@ -70,10 +70,7 @@ def contradiction_table(
     methods, found = _compare(columns, with_controls, level, seed)
     rows = [
         {
-            "first": both.first.column.key,
-            "second": both.second.column.key,
-            "first_label": both.first.column.metric.label,
-            "second_label": both.second.column.metric.label,
+            **describe_pair(both.first.column, both.second.column),
             **_counts([both]),
             "worst": _worst([both], methods),
         }

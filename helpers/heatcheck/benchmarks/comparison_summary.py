@@ -45,7 +45,6 @@ def quotable(
         "n_controls": len(results.settings.methods) - len(methods),
         "n_metrics": len(main),
         "n_benchmarks": len(results.settings.benchmarks),
-        "classifiers": results.settings.classifiers,
         "n_images": {column.key: len(column.images) for column in main},
         "n_runs": max(column.n_runs for column in main),
         "best": str(ranks.index[0]),

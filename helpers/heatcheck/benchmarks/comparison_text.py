@@ -13,6 +13,21 @@ ARROWS = {"lower": "\N{DOWNWARDS ARROW}", "higher": "\N{UPWARDS ARROW}"}
 _DASH = "\N{EN DASH}"
 
 
+def metric_text(columns: Sequence[Column]) -> pd.DataFrame:
+    """What each metric asks of a heatmap, of how many images, and in which direction it is better."""
+    main = main_columns(columns)
+    return pd.DataFrame(
+        {
+            "benchmark": [TITLES[column.metric.benchmark] for column in main],
+            "metric": [f"{column.metric.label} {ARROWS[column.metric.better]}" for column in main],
+            "asks": [column.metric.asks for column in main],
+            "explains": [column.classifier for column in main],
+            "images": [len(column.images) for column in main],
+            "trainings": [column.n_runs if column.metric.benchmark == "roar" else 0 for column in main],
+        }
+    )
+
+
 def glance_text(columns: Sequence[Column], *, seed: int = 0) -> pd.DataFrame:
     """One metric per benchmark for every method, the best mean rank first, controls last.
 

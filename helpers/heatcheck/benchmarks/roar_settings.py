@@ -128,6 +128,10 @@ def check(settings: Settings) -> Settings:
         raise ValueError(f"unknown data set {settings.data!r}; known: {', '.join(RETRAINING_SETS)}")
     _check_rankings(settings)
     _check_numbers(settings)
+    if fixed := [name for name in settings.options if name in CONTROLS]:
+        raise ValueError(
+            f"options name {', '.join(fixed)}, whose rankings the protocol fixes; leave them out"
+        )
     for name, options in settings.options.items():
         check_options(name, options)
     recipe_of(settings)

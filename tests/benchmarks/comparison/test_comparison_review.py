@@ -15,6 +15,7 @@ from heatcheck.benchmarks import (
     comparison,
     comparison_conflicts,
     comparison_decisions,
+    comparison_published,
     comparison_summary,
     comparison_tables,
     comparison_text,
@@ -234,3 +235,29 @@ def test_keys_of_answers_name_plug_ins_where_fill_or_model_is_from_one(
     explained = prepare(data, classifier(model), torch.device("cpu"))
     cell = table_cell(explained, TableKey(4, fill), 0)
     assert cell["plugins"] == (plugins_in_force() if named else [])
+
+
+def test_resamples_are_drawn_once_for_all_who_ask_and_cannot_be_changed(make_column: Any) -> None:
+    column = make_column("mass", {"first": 1.0, "second": 2.0}, noise=1.0)
+    draws = column.draws(seed=3)
+    assert column.draws(seed=3) is draws
+    assert not np.array_equal(column.draws(seed=4), draws)
+    assert len(column.draws(n_resamples=7, seed=3)) == 7
+    with pytest.raises(ValueError, match="read-only"):
+        draws[0] = 0
+
+
+def test_a_pair_of_published_tables_is_outside_chance_only_by_every_reading(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = [("a", "b", 0.9), ("a", "b", 0.1), ("a", "c", 0.9), ("a", "c", -0.9)]
+    real = comparison_published.published_pairs()
+    template = real[~real["same_benchmark"] & real["kendall"].notna()].iloc[0]
+    invented = [
+        template.to_dict() | {"first": first, "second": second, "kendall": tau, "chance_high": 0.5}
+        for first, second, tau in rows
+    ]
+    pairs = pd.concat([pd.DataFrame(invented), real[real["same_benchmark"]]], ignore_index=True)
+    monkeypatch.setattr(comparison_published, "published_pairs", lambda: pairs)
+    numbers = comparison_published.published_numbers()
+    assert (numbers["n_between"], numbers["n_outside"]) == (2, 1)

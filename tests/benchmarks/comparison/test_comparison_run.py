@@ -17,7 +17,7 @@ from heatcheck.benchmarks import (
     roar,
     roar_tables,
 )
-from heatcheck.benchmarks.comparison_columns import METRICS, Column, find_column
+from heatcheck.benchmarks.comparison_columns import METRICS, Column, find_column, main_columns
 from heatcheck.benchmarks.comparison_fit import fit
 from heatcheck.benchmarks.comparison_settings import (
     check,
@@ -27,6 +27,7 @@ from heatcheck.benchmarks.comparison_settings import (
     options_of,
     roar_settings,
 )
+from heatcheck.benchmarks.idsds_settings import request_of
 from heatcheck.metrics.resampling import defined_means
 from heatcheck.models.registry import MODELS
 from heatcheck.runtime import plugins
@@ -185,6 +186,37 @@ def test_areas_of_retraining_are_those_of_its_chapter(
         assert known.pop("random") == 0
         np.testing.assert_allclose([known[name] for name in areas.index], areas.to_numpy(), atol=1e-12)
         assert mine.n_runs == 2
+
+
+def test_the_first_classifier_and_seed_are_the_main_ones(results: comparison.Results) -> None:
+    main = main_columns(results.columns)
+    assert [one.key for one in main] == list(METRICS)
+    assert {one.classifier for one in main if one.metric.benchmark in ("deletion", "idsds")} == {RESNET}
+    assert {one.seed for one in main} == {0}
+    assert results.pictures is not None
+    assert results.pictures.settings.counted_model == RESNET
+
+
+def test_what_one_classifier_refuses_another_may_take(store: ResultsStore) -> None:
+    own = "small/bcos-resnet8"
+    found = comparison.run(
+        make_settings(benchmarks=["deletion"], classifiers=[RESNET, own], methods=["gradient", "b-cos"]),
+        store,
+    )
+    assert list(found.refused["deletion"]) == ["b-cos"]
+    first, second = (column(found, "deletion", name) for name in (RESNET, own))
+    assert np.isnan(first.take(["b-cos"]).values).all()
+    assert "B-cos networks only" in first.why["b-cos"]
+    assert not np.isnan(second.take(["b-cos"]).values).any()
+    assert "b-cos" not in second.why
+
+
+def test_single_deletion_runs_the_method_that_the_name_says() -> None:
+    settings = check(make_settings(methods=["grad-cam++", "ig-uniform", "gradient"]))
+    own = idsds.check(idsds_settings(settings, RESNET, list(settings.methods), seed=0))
+    assert request_of(own, "grad-cam++") == ("grad-cam++", options_of(settings, "grad-cam++"))
+    uniform = request_of(own, "ig-uniform")
+    assert (uniform.name, uniform.options) == ("integrated-gradients", options_of(settings, "ig-uniform"))
 
 
 def test_a_second_comparison_computes_nothing(results: comparison.Results, store: ResultsStore) -> None:

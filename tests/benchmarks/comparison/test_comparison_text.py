@@ -50,6 +50,15 @@ def test_a_glance_has_one_metric_per_benchmark_and_controls_last(columns: list[C
     assert lrp["mass ↑"].startswith("3.00 [")
 
 
+def test_metrics_are_listed_with_their_question_network_and_images(columns: list[Column]) -> None:
+    table = comparison_text.metric_text(columns).set_index("metric")
+    assert table.index.tolist() == ["mass ↑", "deletion ↓", "insertion ↑", "IDSDS ↑", "ROAR ↑"]
+    roar = table.loc[["ROAR ↑"]].to_dict("records")[0]
+    assert (roar["benchmark"], roar["explains"], roar["images"]) == ("Remove and retrain", "first", 24)
+    assert table["trainings"].tolist() == [0, 0, 0, 0, 2]
+    assert table["asks"].nunique() == 5
+
+
 def test_refusals_are_listed_with_the_words_of_the_method() -> None:
     table = comparison_text.refusal_text({"roar": {}, "idsds": {"lrp": "no rule for this layer"}})
     assert table.to_dict("records") == [

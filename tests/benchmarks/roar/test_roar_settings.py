@@ -21,6 +21,7 @@ from heatcheck.benchmarks.roar_settings import protocol_of, recipe_of
         ({"recipe": "resnet"}, "unknown recipe 'resnet'"),
         ({"protocol": "release"}, "imputation replaces whole pixels"),
         ({"options": {"input-x-gradient": {"steps": 3}}}, "steps"),
+        ({"options": {"sobel": {}}}, "options name sobel, whose rankings the protocol fixes"),
         ({"memory": "much"}, "memory budget"),
     ],
 )
