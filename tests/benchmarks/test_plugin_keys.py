@@ -4,12 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 
 from heatcheck.attribution.catalog import load_catalog
 from heatcheck.attribution.registry import METHODS
-from heatcheck.benchmarks import deletion, roar
+from heatcheck.benchmarks import clevr_xai, clevr_xai_shards, deletion, roar
 from heatcheck.benchmarks.deletion_scores import Choices
 from heatcheck.benchmarks.heatmaps import Explained, MethodRequest, heatmap_cells, prepare
 from heatcheck.benchmarks.idsds_maps import Conditions, Steps, incremental_tasks
@@ -140,3 +141,27 @@ def test_ranks_name_the_plug_in_of_a_method_and_of_what_its_options_name(
     from_plug_in(monkeypatch, entry())
     assert map_code(settings, name)["plugins"] == PLUG_IN
     assert "plugins" not in map_code(settings, "grad")
+
+
+class Noting:
+    """A store that notes what is asked of it and has everything."""
+
+    def __init__(self) -> None:
+        self.cells: list[Cell] = []
+
+    def get(self, cell: Cell) -> pd.DataFrame:
+        self.cells.append(cell)
+        return pd.DataFrame({"question": ["one"]})
+
+
+def test_answers_to_questions_name_the_plug_in_of_their_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = clevr_xai.Settings(methods=["gradient"], n_simple=1, n_complex=0, n_asked=1)
+    context = clevr_xai._context(settings, "simple")
+    store: Any = Noting()
+    here = clevr_xai_shards.Run(settings, {"simple": context}, store)
+    clevr_xai_shards.ask("simple", here)
+    from_plug_in(monkeypatch, MODELS["relation-network"])
+    clevr_xai_shards.ask("simple", here)
+    first, second = store.cells
+    assert (first["plugins"], second["plugins"]) == ([], PLUG_IN)
+    assert {**first, "plugins": PLUG_IN} == second

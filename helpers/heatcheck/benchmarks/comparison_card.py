@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from heatcheck.attribution.catalog import load_catalog
 from heatcheck.attribution.registry import is_control
 from heatcheck.benchmarks.comparison_columns import METRICS, TITLES, Column
+from heatcheck.benchmarks.comparison_tables import interval_of
 from heatcheck.metrics.rank_stability import rank_intervals
-from heatcheck.metrics.resampling import quantiles
 
 Array = NDArray[np.float64]
 Row = dict[str, Any]
@@ -97,7 +97,7 @@ def _row(column: Column, method: str, rivals: Sequence[str] | None, seed: int) -
     if np.isnan(field.means[method]):
         why = column.why.get(method, "no image has a score")
         return _BLANK | {"n_methods": len(field.against), "why": why}
-    low, high = _interval(field.sign * field.draws[method])
+    low, high = interval_of(field.sign * field.draws[method])
     value = {"value": field.sign * field.means[method], "low": low, "high": high}
     return {**_BLANK, **value, **_ranked(field), **_against_controls(field), **_against_median(field)}
 
@@ -132,7 +132,7 @@ def _against_controls(field: _Field) -> Row:
     if not field.controls:
         return {}
     hardest = max(field.controls, key=field.means.__getitem__)
-    leads = {name: _interval(field.draws[field.method] - field.draws[name]) for name in field.controls}
+    leads = {name: interval_of(field.draws[field.method] - field.draws[name]) for name in field.controls}
     n_beaten = sum(low > 0 for low, _ in leads.values())
     lost = any(high < 0 for _, high in leads.values())
     ranked = np.array([field.means[name] for name in (field.method, *field.against)])
@@ -154,15 +154,10 @@ def _against_median(field: _Field) -> Row:
     if not field.against:
         return {}
     middle = np.median(np.stack([field.draws[name] for name in field.against]), axis=0)
-    low, high = _interval(field.draws[field.method] - middle)
+    low, high = interval_of(field.draws[field.method] - middle)
     return {
         "median": field.sign * float(np.median([field.means[name] for name in field.against])),
         "median_low": low,
         "median_high": high,
         "versus_median": "better" if low > 0 else "worse" if high < 0 else "undecided",
     }
-
-
-def _interval(draws: Array) -> tuple[float, float]:
-    low, high = quantiles(draws[:, None], 0.95)
-    return float(low[0]), float(high[0])

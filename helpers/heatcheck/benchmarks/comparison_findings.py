@@ -17,7 +17,7 @@ from heatcheck.benchmarks import comparison_tables as tables
 from heatcheck.benchmarks.comparison_chance import smoothness_table
 from heatcheck.benchmarks.comparison_columns import METRICS, Column, main_columns
 from heatcheck.benchmarks.comparison_stability import halves_table
-from heatcheck.benchmarks.comparison_tables import HEADLINE, LEVEL, kept_methods, scores_of
+from heatcheck.benchmarks.comparison_tables import HEADLINE, LEVEL, interval_of, kept_methods, scores_of
 from heatcheck.benchmarks.findings import Finding, decide
 from heatcheck.metrics.agreement import correlations_of_draws, rank_correlations
 from heatcheck.metrics.resampling import defined_means, quantiles
@@ -169,9 +169,9 @@ def _inside(main: Sequence[Column], seed: int) -> Iterator[Finding]:
         text = "Metrics of one benchmark agree more than metrics of different benchmarks."
         what = "mean of Kendall's tau, pairs inside benchmarks minus pairs between them"
         words = ("inside_over_between", text, BOOK, what)
-        yield _finding(words, (inner - outer, *_interval(inner_draws - outer_draws)), main)
+        yield _finding(words, (inner - outer, *interval_of(inner_draws - outer_draws)), main)
     itself = halves_table(main, seed=seed)[["kendall", "low", "high"]].mean()
-    low, high = _interval(outer_draws)
+    low, high = interval_of(outer_draws)
     text = "A metric agrees with itself on other images more than with metrics of other benchmarks."
     what = "mean of Kendall's tau, halves of the images minus pairs between benchmarks"
     # Both intervals at their worst.
@@ -236,7 +236,7 @@ def _winners(main: Sequence[Column], seed: int) -> Iterator[Finding]:
     shared = np.sum([one == other for one, other in pairs], axis=0).astype(np.float64)
     text = "The best method of one benchmark is the best of another one too."
     what = f"of {len(pairs)} pairs of benchmarks, those with the same best method"
-    numbers = (shared[0], *_interval(shared[1:]))
+    numbers = (shared[0], *interval_of(shared[1:]))
     yield _finding(("winner_shared", text, BOOK, what), numbers, [one.column for one in scored], _ONE)
 
 
@@ -292,9 +292,4 @@ def _gap(
     table = np.concatenate([goodness[None], draws])
     one, other = table[:, : len(first)][:, left], table[:, len(first) :][:, right]
     gaps = ((one.min(1) if weakest else one.max(1)) - other.max(1)) / spread
-    return float(gaps[0]), *_interval(gaps[1:])
-
-
-def _interval(draws: Array) -> tuple[float, float]:
-    low, high = quantiles(draws[:, None], LEVEL)
-    return float(low[0]), float(high[0])
+    return float(gaps[0]), *interval_of(gaps[1:])

@@ -7,10 +7,9 @@ import pandas as pd
 
 from heatcheck.benchmarks.comparison_columns import UNSIGNED, Column, find_column, main_columns
 from heatcheck.benchmarks.comparison_decisions import Decision
-from heatcheck.benchmarks.comparison_tables import HEADLINE, LEVEL, kept_methods, scores_of
+from heatcheck.benchmarks.comparison_tables import HEADLINE, interval_of, kept_methods, scores_of
 from heatcheck.benchmarks.findings import Finding, decide
 from heatcheck.metrics.agreement import correlations_of_draws, rank_correlations
-from heatcheck.metrics.resampling import quantiles
 
 _NAMED = ["metric", "label", "other", "other_label", "other_benchmark"]
 _VALUES = ["signed", "absolute", "difference", "low", "high", "n"]
@@ -107,5 +106,5 @@ def _compare(signed: Column, absolute: Column, other: Column, seed: int) -> list
     )
     taus = [rank_correlations(goodness, third)[1] for goodness in (first, second)]
     drawn = [correlations_of_draws(draws, third_draws)[:, 1] for draws in (first_draws, second_draws)]
-    low, high = quantiles((drawn[1] - drawn[0])[:, None], LEVEL)
-    return [*taus, taus[1] - taus[0], float(low[0]), float(high[0]), int(known.sum())]
+    low, high = interval_of(drawn[1] - drawn[0])
+    return [*taus, taus[1] - taus[0], low, high, int(known.sum())]

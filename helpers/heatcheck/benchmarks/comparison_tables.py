@@ -184,6 +184,12 @@ def kept_methods(columns: Iterable[Column], *, with_controls: bool = False) -> l
     return [name for name in methods if with_controls or not is_control(name)]
 
 
+def interval_of(draws: Array) -> tuple[float, float]:
+    """Ends of the central 95 % of resamples ``(R,)`` of one number; NaN does not count."""
+    low, high = quantiles(draws[:, None], LEVEL)
+    return float(low[0]), float(high[0])
+
+
 def scores_of(column: Column, methods: Sequence[str], seed: int = 0) -> tuple[Array, Array]:
     """Goodness ``(M,)`` of ``methods`` and its resamples ``(R, M)``; NaN for methods without a score."""
     places = [column.methods.index(name) if name in column.methods else -1 for name in methods]
@@ -265,5 +271,5 @@ def _concordance(raters: Sequence[Sequence[tuple[Array, Array]]], seed: int) -> 
     point = [-mean_ranks(np.stack([goodness[known] for goodness, _ in rater])) for rater in raters]
     drawn = [-mean_ranks(np.stack([draws[:, known] for _, draws in rater], axis=1)) for rater in raters]
     chance = concordance_against_chance(np.stack(point), seed=seed)
-    low, high = quantiles(concordances(np.stack(drawn, axis=1))[:, None], LEVEL)
-    return found | chance._asdict() | {"low": float(low[0]), "high": float(high[0])}
+    low, high = interval_of(concordances(np.stack(drawn, axis=1)))
+    return found | chance._asdict() | {"low": low, "high": high}
