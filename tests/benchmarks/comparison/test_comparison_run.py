@@ -28,6 +28,7 @@ from heatcheck.benchmarks.comparison_settings import (
     roar_settings,
 )
 from heatcheck.benchmarks.idsds_settings import request_of
+from heatcheck.metrics.map_facts import concentration
 from heatcheck.metrics.resampling import defined_means
 from heatcheck.models.registry import MODELS
 from heatcheck.runtime import plugins
@@ -195,6 +196,27 @@ def test_the_first_classifier_and_seed_are_the_main_ones(results: comparison.Res
     assert {one.seed for one in main} == {0}
     assert results.pictures is not None
     assert results.pictures.settings.counted_model == RESNET
+
+
+def test_facts_are_of_maps_pooled_as_deletion_pools_them(results: comparison.Results) -> None:
+    assert results.pictures is not None
+    (image,) = results.pictures.shown.data.ids
+    for name, maps in results.pictures.heatmaps.items():
+        rows = results.maps[(results.maps["method"] == name) & (results.maps["image"] == image)]
+        assert rows["concentration"].tolist() == pytest.approx(concentration(maps).tolist(), abs=1e-6)
+
+
+def test_the_first_fill_counts(store: ResultsStore) -> None:
+    fills = ["blur", "zero"]
+    own = {"n_images": 5, "n_heldout": 0, "fills": fills}
+    settings = make_settings(benchmarks=["deletion"], classifiers=[RESNET], deletion=own, methods=["sobel"])
+    found = comparison.run(settings, store)
+    assert found.pictures is not None
+    scores = deletion_tables.all_scores(found.pictures)
+    means = [deletion_tables.find_score(scores, "metal-color", "deletion", fill).means() for fill in fills]
+    sobel = column(found, "deletion").take(["sobel"]).means()[0]
+    assert sobel == pytest.approx(means[0]["sobel"], abs=1e-12)
+    assert abs(sobel - means[1]["sobel"]) > 1e-3
 
 
 def test_what_one_classifier_refuses_another_may_take(store: ResultsStore) -> None:
